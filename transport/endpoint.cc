@@ -10,8 +10,9 @@
 
 #include "transport/limits.h"
 #include "transport/wire/bare_frame.h"
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/frame_parser.h"
+#include "transport/wire/packet_view.h"
 
 namespace uroce::transport {
 namespace {
@@ -60,7 +61,7 @@ bool IsWithinLimits(const QpInitAttributes& init) {
 // Whether `member` sent the datagram itself, and was created to get no copy then.
 bool IsBlocked(const EndpointConfig& config, const QueuePair& member, const Packet& packet) {
   return member.init_attributes().blocks_own_multicast && packet.deth.source_qpn == member.qpn() &&
-         config.FindGid(packet.source_gid) >= 0;
+         config.FindGid(packet.flow.source) >= 0;
 }
 
 // Whether a frame of ours goes to a multicast group: the group bit of the Ethernet address is set.
@@ -204,52 +205,64 @@ inline void Endpoint::CountReceived(QueuePair* receiver, size_t frame_bytes, Dro
   state_->counters.received_bytes += frame_bytes;
 }
 
-DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from,
-                             IcrcCheck icrc_check) {
-  SetTime(now);
-  if (icrc_check == IcrcCheck::kWaivedWithHeaders && IsBareFrame(frame)) {
-    return OnBareFrame(now, frame, from);
-  }
-  return OnWholeFrame(now, frame, from, icrc_check);
+// Inlined into both callers, as most packets need no more.
+[[gnu::always_inline]] inline DropReason Endpoint::Take(Time now, const ReceivedPacket& received) {
+  const PacketView view = ViewPacket(received.bytes);
+  QueuePair* qp = Find(view.destination_qpn());
+  const bool is_peers = qp != nullptr && qp->IsPeersPacket(received, view);
+  std::optional<DropReason> result;
+  if (is_peers && received.is_icrc_right) [[likely]]
+    result = qp->OnPredictedPacket(now, view);
+  if (!result) [[unlikely]]
+    result = OnOtherPacket(now, received, view, is_peers, qp);
+  CountReceived(qp, received.frame_bytes, *result);
+  return *result;
 }
 
-DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
-                                  IcrcCheck icrc_check) {
-  ConnectionPacket peers;
-  QueuePair* const qp = config_.uses_prediction ? Find(PeekDestinationQpn(frame)) : nullptr;
-  const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
-  if (is_peers) [[likely]] {
-    if (const auto reason = qp->OnPredictedPacket(now, peers)) [[likely]] {
-      CountReceived(qp, frame.size(), *reason);
-      return *reason;
-    }
-  }
+// A packet that is not predicted. `receiver` is the queue pair that it names, if any.
+DropReason Endpoint::OnOtherPacket(Time now, const ReceivedPacket& received, const PacketView& view,
+                                   bool is_peers, QueuePair*& receiver) {
   Packet packet;
-  packet.from = from;
-  DropReason result;
-  QueuePair* receiver = qp;
-  if (is_peers && qp->ReadPeersPacket(peers, packet) == DropReason::kNone) {
-    result = qp->OnPeersPacket(now, packet);
-  } else {
-    result = ParseFrame(frame, packet, icrc_check);
-    if (result == DropReason::kNone && IsXrcRelayed(packet)) [[unlikely]] {
-      receiver = nullptr;
-      result = xrc_executors_.OnPacket(now, packet, receiver);
-    } else {
-      if (result == DropReason::kNone) result = Deliver(now, packet);
-      receiver = IsOfQueuePair(result) ? Find(packet.destination_qpn) : nullptr;
-    }
+  const DropReason reason = ParseReceived(received, view, packet);
+  if (reason != DropReason::kNone) return reason;
+  if (is_peers) return receiver->OnPeersPacket(now, packet);
+  if (IsXrcRelayed(packet)) [[unlikely]] {
+    receiver = nullptr;
+    return xrc_executors_.OnPacket(now, packet, receiver);
   }
+  const DropReason result = Deliver(now, packet);
   // A datagram that we sent to a group comes back even if the group has no members here.
-  const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
-  CountReceived(receiver, frame.size(), is_own_copy ? DropReason::kNone : result);
-  return result;
+  const bool is_own_copy = packet.from == Route::kLoopback && result == DropReason::kNotAMember;
+  return is_own_copy ? DropReason::kNone : result;
+}
+
+DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from, IcrcUse icrc) {
+  SetTime(now);
+  if (icrc == IcrcUse::kWaivedWithHeaders && IsBareFrame(frame)) {
+    return OnBareFrame(now, frame, from);
+  }
+  return OnEthernetFrame(now, frame, from, icrc);
+}
+
+DropReason Endpoint::OnEthernetFrame(Time now, std::span<const uint8_t> frame, Route from,
+                                     IcrcUse icrc) {
+  const DropReason reason = decapsulator_.Strip(frame, icrc, stripped_);
+  stripped_.from = from;
+  if (reason == DropReason::kNone) [[likely]]
+    return Take(now, stripped_);
+  CountReceived(nullptr, frame.size(), reason);
+  return reason;
+}
+
+DropReason Endpoint::OnPacket(Time now, const ReceivedPacket& received) {
+  SetTime(now);
+  return Take(now, received);
 }
 
 // The frame's source is the process that shares the memory it lies in; it carries no address.
 inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
-  ConnectionPacket peers;
-  QueuePair* const qp = Find(ReadBareFrame(frame, peers));
+  const PacketView peers = ViewPacket(frame.subspan(BareFrame::kMarkBytes));
+  QueuePair* const qp = Find(peers.destination_qpn());
   std::optional<DropReason> result;
   if (qp != nullptr && qp->TakesBareFrames(from)) [[likely]]
     result = qp->OnPredictedPacket(now, peers);
@@ -260,7 +273,7 @@ inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame
 }
 
 // A headerless frame that is not predicted.
-DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers,
+DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const PacketView& peers,
                                       Route from) {
   if (qp == nullptr) return DropReason::kUnknownQp;
   if (!qp->TakesBareFrames(from)) [[unlikely]] {
@@ -269,14 +282,19 @@ DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionP
   }
   Packet packet;
   packet.from = from;
-  const DropReason reason = qp->ReadPeersPacket(peers, packet);
+  const DropReason reason = ParsePacket(peers, packet);
   return reason == DropReason::kNone ? qp->OnPeersPacket(now, packet) : reason;
+}
+
+void Endpoint::OnDeadline(Time now) {
+  SetTime(now);
+  deadlines_.RunDue(now);
 }
 
 // IBA 9.6.1.2.3, C9-43.
 DropReason Endpoint::Deliver(Time now, const Packet& packet) {
-  const bool is_multicast = packet.destination_gid.IsMulticast();
-  if (!is_multicast && config_.FindGid(packet.destination_gid) < 0) {
+  const bool is_multicast = packet.flow.destination.IsMulticast();
+  if (!is_multicast && config_.FindGid(packet.flow.destination) < 0) {
     return DropReason::kForeignDestination;
   }
   if (!config_.HasPartition(packet.pkey)) return DropReason::kBadPkey;
@@ -305,7 +323,7 @@ GeneralServices& Endpoint::UseGeneralServices() {
 DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
   if (packet.destination_qpn != kMulticastQpn) return DropReason::kUnknownQp;
   DropReason result = DropReason::kNotAMember;
-  for (QueuePair* member : multicast_.Members(packet.destination_gid)) {
+  for (QueuePair* member : multicast_.Members(packet.flow.destination)) {
     if (IsBlocked(config_, *member, packet)) continue;
     const DropReason reason = member->OnPacket(now, packet);
     if (result != DropReason::kNone) result = reason;
@@ -392,8 +410,7 @@ size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
 
 void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc) {
   Packet packet;
-  const auto check = icrc == IcrcUse::kCarried ? IcrcCheck::kNeeded : IcrcCheck::kWaived;
-  if (ParseFrame(frame, packet, check) != DropReason::kNone) return;
+  if (ParseFrame(frame, packet, icrc) != DropReason::kNone) return;
   packet.from = Route::kLoopback;
   const DropReason result = Deliver(now, packet);
   const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;

@@ -26,9 +26,9 @@
 #include "transport/random_numbers.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/frame_room.h"
-#include "transport/wire/icrc.h"
-#include "transport/wire/packet.h"
+#include "transport/wire/packet_view.h"
 #include "transport/xrc_executors.h"
 
 namespace uroce::transport {
@@ -120,10 +120,11 @@ class Endpoint {
   bool WantsTime() const { return queue_clock_.users.load(std::memory_order_relaxed) != 0; }
   void SetTime(Time now) { queue_clock_.now = now; }
 
-  // A frame arrived by `from`, the route by which frames to its sender go. Returns kNone, or why
-  // the frame was dropped, which is counted. `icrc_check` as for ParseFrame.
+  // A packet arrived. Returns kNone, or why it was dropped, which is counted.
+  DropReason OnPacket(Time now, const ReceivedPacket& received);
+  // The same for an Ethernet frame; with IcrcUse::kWaivedWithHeaders it may be a bare one.
   DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire,
-                     IcrcCheck icrc_check = IcrcCheck::kNeeded);
+                     IcrcUse icrc = IcrcUse::kCarried);
 
   // The same for a frame that flows steer to the raw packet queue pairs `takers`: each gets a copy.
   // The frame counts as dropped if none of them accepted it or there are none.
@@ -134,10 +135,7 @@ class Endpoint {
 
   // When to call OnDeadline; kNever if no timer runs. May be earlier than the first timer.
   Time NextDeadline() const { return deadlines_.Next(); }
-  void OnDeadline(Time now) {
-    SetTime(now);
-    deadlines_.RunDue(now);
-  }
+  void OnDeadline(Time now);
 
   // Whether there may be something to send: by any route, by one, or in reply to a peer.
   bool HasTransmit() const { return !transmits_.IsEmpty(); }
@@ -145,8 +143,7 @@ class Endpoint {
   bool OwesReply(Route route) const { return environment_.OwesReply(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
-  // Builds the next frame for `route` in `out`. Returns its length in bytes, or 0 when nothing is
-  // to be sent now.
+  // Builds the next frame for `route` in `out`. Returns its bytes; 0: nothing is to be sent now.
   size_t PollTransmit(Time now, Route route, const FrameRoom& out);
 
   // Sends a request without a turn in the transmit schedule; called after QueuePair::QueueSend.
@@ -180,10 +177,11 @@ class Endpoint {
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
-  DropReason OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
-                          IcrcCheck icrc_check);
+  DropReason Take(Time now, const ReceivedPacket& received);
+  DropReason OnOtherPacket(Time, const ReceivedPacket&, const PacketView&, bool, QueuePair*&);
+  DropReason OnEthernetFrame(Time now, std::span<const uint8_t> frame, Route from, IcrcUse icrc);
   DropReason OnBareFrame(Time now, std::span<const uint8_t> frame, Route from);
-  DropReason OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers, Route from);
+  DropReason OnOtherBareFrame(Time now, QueuePair* qp, const PacketView& peers, Route from);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result);
@@ -213,6 +211,8 @@ class Endpoint {
   std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   RandomNumbers random_;
+  Decapsulator decapsulator_;
+  ReceivedPacket stripped_;          // in OnFrame; a member, as nothing clears it then
   std::vector<uint16_t> free_qpns_;  // QPN - first_qpn, the most recently freed last
   XrcExecutors xrc_executors_{*this};
 };

@@ -32,10 +32,10 @@ cm::Config ManagerConfig(const EndpointConfig& config) {
 // The address of a datagram's sender.
 MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
   MadAddress source{.qpn = packet.deth.source_qpn};
-  source.path.destination_gid = packet.source_gid;
-  source.path.destination_mac = packet.source_mac;
-  source.path.source_gid_index = static_cast<uint8_t>(config.FindGid(packet.destination_gid));
-  source.path.traffic_class = packet.traffic_class & ~kEcnBits;
+  source.path.destination_gid = packet.flow.source;
+  source.path.destination_mac = packet.flow.source_mac;
+  source.path.source_gid_index = static_cast<uint8_t>(config.FindGid(packet.flow.destination));
+  source.path.traffic_class = packet.flow.traffic_class & ~kEcnBits;
   return source;
 }
 

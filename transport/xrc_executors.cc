@@ -72,7 +72,7 @@ bool XrcExecutors::Connect(QueuePair& qp, const Packet& packet, const XrcStreamC
   a.destination_qpn = change.target;
   a.rq_psn = packet.psn;
   a.max_dest_read_atomic = XrcRelay::kMaxUnansweredResponses;
-  a.address = {.destination_gid = change.gid, .destination_mac = packet.source_mac};
+  a.address = {.destination_gid = change.gid, .destination_mac = packet.flow.source_mac};
   return qp.Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn | M::kRqPsn |
                           M::kMaxDestReadAtomic | M::kMinRnrTimer) == Status::kOk;
 }

@@ -16,6 +16,7 @@
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/memory_file.h"
+#include "transport/wire/encapsulation.h"
 
 // Block layouts and numbers: draft-ietf-opsawg-pcapng, sections 3 and 4. All numbers are in the
 // byte order of the machine, which the byte-order magic tells.

@@ -11,6 +11,7 @@
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/progress.h"
 #include "transport/wire/bare_frame.h"
+#include "transport/wire/encapsulation.h"
 
 namespace uroce::nic {
 namespace {
@@ -42,15 +43,9 @@ constexpr char kOverrunSentence[] =
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
-// Whether a frame may be RoCEv2: a bare one, or UDP over IPv4 or IPv6 without extension headers.
-// Decides only whether the transport or the link layer looks at it first.
+// Decides only whether the transport or the link layer looks at a frame first.
 bool MayBeRoce(std::span<const uint8_t> frame) {
-  constexpr uint8_t kUdp = 17;
-  if (transport::IsBareFrame(frame)) return true;
-  if (frame.size() < 34) return false;
-  const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
-  const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
-  return (ipv4 && frame[23] == kUdp) || (ipv6 && frame[20] == kUdp);
+  return transport::IsBareFrame(frame) || transport::IsUdp(frame);
 }
 
 // A port that carries loopback also returns multicast frames to own members, so that its faults
@@ -124,7 +119,8 @@ int Engine::ReceiveBurst(Time now) {
   int received = 0;
   int unanswered = 0;
   while (received < kReceiveBurst) {
-    const PacketPort::ReceivedFrame frame = port_->Receive();
+    const PacketPort::ReceivedFrame frame =
+        watch_.is_on() ? port_->ReceiveEthernet(spare_frame_) : port_->Receive();
     if (frame.bytes.empty()) break;
     linked_peers_.NoteFrame(frame.from);
     Accept(now, frame);
@@ -180,9 +176,13 @@ void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
   auto receiver = FrameWatch::Receiver::kEndpoint;
   if (watch_.is_on()) [[unlikely]]
     receiver = watch_.OnReceived(now, frame, endpoint_);
+  if (frame.packet != nullptr) {
+    endpoint_.OnPacket(now, *frame.packet);
+    return;
+  }
   if (MayBeRoce(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
     if (receiver == FrameWatch::Receiver::kEndpoint) [[likely]] {
-      endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
+      endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc);
     } else if (receiver == FrameWatch::Receiver::kNobody) {
       endpoint_.OnRawFrame(now, frame.bytes, {});
     }
@@ -311,7 +311,7 @@ void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcU
 
 // No other process can change these frames between building and reading: they need no ICRC.
 int Engine::LoopBack(Time now) {
-  const transport::FrameRoom room(loopback_frame_, IcrcUse::kWaived);
+  const transport::FrameRoom room(spare_frame_, IcrcUse::kWaived);
   int looped = 0;
   while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
     const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, room);
@@ -319,7 +319,7 @@ int Engine::LoopBack(Time now) {
     const std::span<const uint8_t> frame = room.first(frame_bytes);
     if (watch_.is_on()) [[unlikely]]
       watch_.OnSent(now, FrameTap::Direction::kLoopedBack, frame, room.icrc, endpoint_);
-    endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcCheck::kWaived);
+    endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcUse::kWaived);
     ++looped;
   }
   return looped;

@@ -206,8 +206,8 @@ class Engine {
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // the port's, logged without the lock
   std::atomic<bool> in_forked_child_{false};
   DrivingNotes notes_;
-  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_
-      UROCE_GUARDED_BY(lock_);
+  // Room for a frame that the port has no room for.
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> spare_frame_ UROCE_GUARDED_BY(lock_);
   std::unique_ptr<Progress> progress_;
 };
 

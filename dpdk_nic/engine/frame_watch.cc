@@ -41,9 +41,7 @@ void FrameWatch::RemoveFlow(uint64_t id, const FlowRule& rule) {
 
 FrameWatch::Receiver FrameWatch::OnReceived(Time now, const PacketPort::ReceivedFrame& frame,
                                             transport::Endpoint& endpoint) {
-  const bool has_icrc = frame.icrc_check != transport::IcrcCheck::kWaived;
-  Tap(now, FrameTap::Direction::kReceived, frame.bytes,
-      has_icrc ? IcrcUse::kCarried : IcrcUse::kWaived);
+  Tap(now, FrameTap::Direction::kReceived, frame.bytes, frame.icrc);
   if (flows_.empty() || frame.from != transport::Route::kWire) return Receiver::kEndpoint;
   endpoint.CopyFrame(now, frame.bytes, flows_.sniffers());
   if (!flows_.steers()) return Receiver::kEndpoint;

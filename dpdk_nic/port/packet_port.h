@@ -14,20 +14,25 @@
 #include "transport/route.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
+#include "transport/wire/received_packet.h"
 
 namespace uroce::nic {
 
-// Moves Ethernet frames (no FCS) between an engine and a wire. Frames are built and read in place.
+// Moves RoCEv2 packets between an engine and a wire, mostly as Ethernet frames (no FCS). They are
+// built and read in place.
 //
 // All calls are made under the engine's lock, possibly from different threads. No call blocks.
 class PacketPort : public transport::PeerProgress {
  public:
   struct ReceivedFrame {
+    // An Ethernet frame, or a bare one; with `packet` the packet from its BTH to its ICRC.
     std::span<const uint8_t> bytes;
     transport::Route from = transport::Route::kWire;
-    // kDone: the port had to check the ICRC itself, and no other process can change the bytes.
-    // kWaived: the frame came from a process that agreed to do without ICRCs.
-    transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
+    // Of a frame: kWaived, if it came from a process that agreed to do without ICRCs.
+    transport::IcrcUse icrc = transport::IcrcUse::kCarried;
+    // Set by a port that carries packets without headers: the packet, whose ICRC was computed. No
+    // other process can change it.
+    const transport::ReceivedPacket* packet = nullptr;
   };
 
   // Begins a receive burst: Receive is called next, until it returns no frame or the burst is long
@@ -38,6 +43,12 @@ class PacketPort : public transport::PeerProgress {
   // another process at any time.
   virtual ReceivedFrame Receive() = 0;
   virtual void ReleaseReceived() = 0;
+  // Receive for a caller that looks at headers: a packet without them gets some, in `room`, which
+  // holds transport::kMaxFrameBytes. Its ICRC is right or wrong as it was received.
+  ReceivedFrame ReceiveEthernet(std::span<uint8_t> room);
+  // The Ethernet frame of a received packet, in `room`.
+  std::span<const uint8_t> EthernetFrameOf(const ReceivedFrame& received,
+                                           std::span<uint8_t> room) const;
 
   // A buffer for the next frame to send by `route`, or an empty one if the route takes none now
   // (back-pressure: try again later). It holds transport::kMaxFrameBytes, or the longest frame of

@@ -9,6 +9,7 @@
 #include "transport/cm/mad.h"
 #include "transport/cm/steering.h"
 #include "transport/ids.h"
+#include "transport/wire/flow.h"
 #include "transport/wire/opcode.h"
 
 namespace uroce::nic {
@@ -32,12 +33,8 @@ class FrameHead {
 };
 
 // The headers of a RoCEv2 frame, as far as the switch needs them.
-struct RoceHeaders {
+struct RoceHeaders : transport::Flow {
   transport::MacAddress destination_mac{};
-  transport::MacAddress source_mac{};
-  bool is_ipv6 = false;
-  transport::Gid source;
-  transport::Gid destination;
   // nullopt if it is unknown.
   std::optional<transport::Opcode> opcode;
   transport::Qpn destination_qpn;

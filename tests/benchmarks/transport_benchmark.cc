@@ -96,7 +96,7 @@ class ManyQueuePairs {
   void Deliver(Endpoint& to, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       to.OnFrame(now_, std::span(frames_[i]).first(lengths_[i]), Route::kWire,
-                 IcrcCheck::kWaivedWithHeaders);
+                 IcrcUse::kWaivedWithHeaders);
     }
   }
 

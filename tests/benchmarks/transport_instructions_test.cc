@@ -34,7 +34,7 @@ size_t BuildAll(Endpoint& from, Time now, IcrcUse icrc, Frames& frames) {
 
 void ReceiveAll(Endpoint& to, Time now, IcrcUse icrc, std::span<const Frames::value_type> frames) {
   for (const auto& frame : frames) {
-    Require(to.OnFrame(now, frame, Route::kWire, CheckOf(icrc)) == DropReason::kNone);
+    Require(to.OnFrame(now, frame, Route::kWire, icrc) == DropReason::kNone);
   }
 }
 

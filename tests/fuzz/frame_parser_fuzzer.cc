@@ -13,7 +13,7 @@
 #include "tests/fuzz/seal_frame.h"
 #include "tests/transport/wire/both_ways.h"
 #include "transport/wire/bth.h"
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
@@ -44,9 +44,10 @@ std::vector<uint8_t> TransportBytes(const std::vector<uint8_t>& frame, const Pac
 // The packet in a frame that we build.
 std::vector<uint8_t> Rebuild(const Packet& packet) {
   AddressVector address;
-  address.destination_gid = packet.destination_gid;
-  address.traffic_class = packet.traffic_class;
-  const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
+  address.destination_gid = packet.flow.destination;
+  address.traffic_class = packet.flow.traffic_class;
+  const FrameBuilder builder(packet.flow.source_mac, packet.flow.source, address,
+                             packet.flow.source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   std::vector<uint8_t> frame(kMaxFrameBytes + packet.payload.size());
   frame.resize(builder.Emit(packet, {&piece, 1}, frame));
@@ -62,12 +63,11 @@ void CheckFrame(const std::vector<uint8_t>& frame) {
   const std::string printed = ToString(packet);
   UROCE_REQUIRE(!printed.empty());
   UROCE_REQUIRE(LiesWithin(packet.payload, frame));
-  UROCE_REQUIRE(LiesWithin(packet.ip_header, frame));
 
   const std::vector<uint8_t> ours = Rebuild(packet);
   UROCE_REQUIRE(TransportBytes(ours, packet) == TransportBytes(frame, packet));
   // We send an IPv6 packet between mapped addresses as IPv4, which parses to another packet.
-  if (packet.source_gid.IsIpv4Mapped() != packet.destination_gid.IsIpv4Mapped()) return;
+  if (packet.flow.source.IsIpv4Mapped() != packet.flow.destination.IsIpv4Mapped()) return;
   Packet again;
   UROCE_REQUIRE(ParseFrame(ours, again) == DropReason::kNone);
   UROCE_REQUIRE(ToString(again) == printed);
@@ -78,9 +78,13 @@ void CheckFrame(const std::vector<uint8_t>& frame) {
 }  // namespace uroce::transport
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<uint8_t> frame(data, data + size);
-  uroce::transport::CheckFrame(frame);
-  uroce::transport::SealFrame(frame);
-  uroce::transport::CheckFrame(frame);
+  const std::vector<uint8_t> raw(data, data + size);
+  uroce::transport::CheckFrame(raw);
+  std::vector<uint8_t> sealed = raw;
+  uroce::transport::SealFrame(sealed);
+  uroce::transport::CheckFrame(sealed);
+  UROCE_REQUIRE(uroce::transport::IsStrippedAsAlone(sealed, raw));
+  UROCE_REQUIRE(uroce::transport::IsStrippedAsAlone(raw, sealed));
+  UROCE_REQUIRE(uroce::transport::IsStrippedAsAlone(sealed, sealed));
   return 0;
 }

@@ -242,7 +242,7 @@ void RequesterFuzz::Transmit(uint32_t frames) {
     if (bytes == 0) break;
     Packet packet;
     UROCE_REQUIRE(ParseFrame(std::span(frame_).first(bytes), packet) == DropReason::kNone);
-    UROCE_REQUIRE(packet.source_gid == kOurGid && packet.destination_gid == kPeerGid);
+    UROCE_REQUIRE(packet.flow.source == kOurGid && packet.flow.destination == kPeerGid);
     model_->OnFrame(now_, packet);
   }
   if (frames == 0) return;

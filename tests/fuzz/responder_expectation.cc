@@ -32,7 +32,7 @@ DropReason ResponderModel::Expect(const Packet& packet) {
   if (packet.opcode.service != ServiceOf(type_)) return DropReason::kWrongService;
   if (!TakesRequests(qp_.state())) return DropReason::kQpNotReady;
   if (is_datagram()) return ExpectDatagram(packet);
-  if (packet.source_gid != kPeerGid) return DropReason::kForeignSource;
+  if (packet.flow.source != kPeerGid) return DropReason::kForeignSource;
   if (is_target()) ChooseQueue(packet.xrceth.srqn);
   return is_reliable() ? ExpectReliable(packet) : ExpectUnreliable(packet);
 }

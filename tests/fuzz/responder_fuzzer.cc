@@ -357,13 +357,13 @@ DropReason ResponderFuzz::Expect(std::span<const uint8_t> frame, Packet& packet)
   if (const DropReason reason = ParseFrame(frame, packet); reason != DropReason::kNone) {
     return reason;
   }
-  if (packet.destination_gid.IsMulticast()) {
+  if (packet.flow.destination.IsMulticast()) {
     const bool to_all = packet.destination_qpn == kMulticastQpn;
     return (packet.pkey & 0x7fff) != 0x7fff ? DropReason::kBadPkey
            : to_all                         ? DropReason::kNotAMember
                                             : DropReason::kUnknownQp;
   }
-  if (endpoint_.config().FindGid(packet.destination_gid) < 0) {
+  if (endpoint_.config().FindGid(packet.flow.destination) < 0) {
     return DropReason::kForeignDestination;
   }
   if ((packet.pkey & 0x7fff) != 0x7fff) return DropReason::kBadPkey;
@@ -377,7 +377,7 @@ DropReason ResponderFuzz::Expect(std::span<const uint8_t> frame, Packet& packet)
   if (state != QpState::kReadyToSend && state != QpState::kSendQueueDrain) {
     return DropReason::kQpNotReady;
   }
-  return packet.source_gid == kPeerGid ? DropReason::kStaleResponse : DropReason::kForeignSource;
+  return packet.flow.source == kPeerGid ? DropReason::kStaleResponse : DropReason::kForeignSource;
 }
 
 void ResponderFuzz::Transmit(int frames) {
@@ -390,7 +390,7 @@ void ResponderFuzz::Transmit(int frames) {
     }
     Packet packet;
     UROCE_REQUIRE(ParseFrame(std::span(frame).first(bytes), packet) == DropReason::kNone);
-    UROCE_REQUIRE(packet.source_gid == kOurGid && packet.destination_gid == kPeerGid);
+    UROCE_REQUIRE(packet.flow.source == kOurGid && packet.flow.destination == kPeerGid);
     const auto sender = std::ranges::find_if(subjects_, [&packet](const Subject& subject) {
       return subject.connection.peer_qpn == packet.destination_qpn;
     });

@@ -9,6 +9,12 @@
 #include "tests/fuzz/fuzz_peer.h"
 #include "tests/fuzz/require.h"
 #include "transport/limits.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/byte_order.h"
+#include "transport/wire/extension_headers.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
 
 namespace uroce::transport {
 namespace {
@@ -115,11 +121,24 @@ bool ResponderModel::ExecuteSend(const Packet& packet) {
   }
   if (is_datagram()) {  // the IP header, at the end of the room for a GRH
     received_bytes_ = kGrhBytes;
-    if (!Place(kGrhBytes - packet.ip_header.size(), packet.ip_header)) return false;
+    if (!PlaceIpHeader(packet)) return false;
   }
   if (!Place(received_bytes_, packet.payload)) return false;
   if (!packet.opcode.HasIeth()) return true;
   return remote_pd_ == kOurPd && memory_.Invalidate(packet.invalidate_rkey, qp_.qpn());
+}
+
+// The IP header in the frame, with DF: a socket does not show the flags that a packet came with.
+bool ResponderModel::PlaceIpHeader(const Packet& packet) {
+  const size_t ip_bytes = packet.flow.is_ipv6() ? Ipv6Header::kBytes : Ipv4Header::kBytes;
+  const uint8_t* const udp =
+      packet.payload.data() - ExtensionBytes(packet.opcode) - Bth::kBytes - UdpHeader::kBytes;
+  std::vector<uint8_t> header(udp - ip_bytes, udp);
+  if (!packet.flow.is_ipv6()) {
+    Store16(0x4000, &header[6]);
+    CorrectIpv4Checksum(header.data());
+  }
+  return Place(kGrhBytes - ip_bytes, header);
 }
 
 // Places bytes of a SEND: all of them, or none if an entry that they reach is wrong.

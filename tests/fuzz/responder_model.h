@@ -118,6 +118,7 @@ class ResponderModel {
   // responder_model.cc
   void Execute(const Packet& packet);
   bool ExecuteSend(const Packet& packet);
+  bool PlaceIpHeader(const Packet& packet);
   bool Place(uint64_t offset, std::span<const uint8_t> bytes);
   void ExecuteWrite(const Packet& packet);
   void ExecutePlacement(const Packet& packet);

@@ -1,8 +1,8 @@
 // Any datagram can reach UDP port 4791. The first bytes of the input are what the kernel reports
 // about a message: its flags, its control messages, the size of the datagrams that it joined, its
 // source and destination. The rest are its bytes, unchanged or with their ICRCs made right. Checks:
-// every byte is in a frame, in order, or in a part that is counted as dropped; a frame names its
-// source, our address and its queue pair; the port reports a right ICRC exactly if it is right.
+// every byte is in a packet, in order, or in a part that is counted as dropped; a packet has its
+// source and our address; the port reports a right ICRC exactly if it is right.
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
@@ -21,7 +21,7 @@
 #include "tests/fuzz/require.h"
 #include "transport/ids.h"
 #include "transport/wire/byte_order.h"
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
@@ -35,7 +35,7 @@ namespace {
 using transport::DropReason;
 using transport::EthernetHeader;
 using transport::Gid;
-using transport::IcrcCheck;
+using transport::IcrcUse;
 using transport::Ipv4Header;
 using transport::UdpHeader;
 
@@ -152,26 +152,26 @@ void Seal(std::span<uint8_t> part, const Gid& source, const Gid& own, uint16_t i
 }
 
 bool IsFrameLong(size_t bytes) {
-  return bytes >= kShortest && bytes + DatagramFrames::kHeadroomBytes <= transport::kMaxFrameBytes;
+  return bytes >= kShortest &&
+         bytes + transport::kMaxNetworkHeaderBytes <= transport::kMaxFrameBytes;
 }
 
-void CheckFrame(std::span<const uint8_t> frame, IcrcCheck icrc_check, std::span<const uint8_t> part,
-                const Options& options, const Gid& source, const Gid& own) {
-  UROCE_REQUIRE(frame.size() > part.size());
-  UROCE_REQUIRE(std::equal(part.begin(), part.end(), frame.end() - part.size()));
-  constexpr size_t kQpnAt = 5;  // in a BTH; a process forwards frames for foreign queue pairs
-  const uint32_t qpn = transport::Load32(&part[kQpnAt - 1]) & transport::kMaxQpn;
-  UROCE_REQUIRE(transport::PeekDestinationQpn(frame).value == qpn);
+void CheckPacket(const transport::ReceivedPacket& received, std::span<const uint8_t> part,
+                 const Options& options, const Gid& source, const Gid& own) {
+  UROCE_REQUIRE(received.bytes.data() == part.data());
+  UROCE_REQUIRE(received.bytes.size() + transport::kIcrcBytes == part.size());
+  const transport::Flow& flow = *received.flow;
+  UROCE_REQUIRE(flow.source == source && flow.destination == own);
+  UROCE_REQUIRE(flow.traffic_class == options.traffic_class && flow.source_port == kSourcePort);
+  std::vector<uint8_t> frame(transport::kMaxFrameBytes);
+  uint8_t* const end =
+      EmitNetworkHeaders(flow, {}, received.identification, part.size(), frame.data());
+  frame.resize(static_cast<size_t>(std::copy(part.begin(), part.end(), end) - frame.data()));
+  UROCE_REQUIRE(frame.size() == received.frame_bytes);
   transport::Packet packet;
-  const DropReason reason = ParseFrame(frame, packet, IcrcCheck::kDone);
+  const DropReason reason = ParseFrame(frame, packet, IcrcUse::kWaived);
   const bool is_right = ParseFrame(frame, packet) == DropReason::kNone;
-  if (reason == DropReason::kNone) {
-    UROCE_REQUIRE(packet.source_gid == source && packet.destination_gid == own);
-    UROCE_REQUIRE(packet.traffic_class == options.traffic_class);
-    UROCE_REQUIRE(packet.udp_source_port == kSourcePort);
-    const bool says_right = icrc_check == IcrcCheck::kDone;
-    UROCE_REQUIRE(options.is_ipv6 ? !says_right : says_right == is_right);
-  }
+  if (reason == DropReason::kNone) UROCE_REQUIRE(received.is_icrc_right == is_right);
 }
 
 // The reason to drop a message as a whole, if there is one.
@@ -194,9 +194,7 @@ void Run(std::span<const uint8_t> input) {
   const Gid own = options.is_to_group ? Group(options.is_ipv6) : Host(options.is_ipv6, 1);
   const Gid source = Message::SourceOf(options, own);
   const size_t bytes = input.size() - kOptionBytes;
-  std::vector<uint8_t> room(DatagramFrames::kHeadroomBytes);
-  room.insert(room.end(), input.begin() + kOptionBytes, input.end());
-  const std::span<uint8_t> payload = std::span(room).subspan(DatagramFrames::kHeadroomBytes);
+  std::vector<uint8_t> payload(input.begin() + kOptionBytes, input.end());
 
   const Message message(options, own);
   PortDrops drops;
@@ -212,27 +210,26 @@ void Run(std::span<const uint8_t> input) {
       options.has_segment ? static_cast<size_t>(std::max(options.segment_bytes, 1)) : bytes;
   uint16_t identification = options.identification;
   for (size_t at = 0; options.is_sealed && !options.is_ipv6 && at < bytes; at += segment_bytes) {
-    const auto part = payload.subspan(at, std::min(segment_bytes, bytes - at));
+    const auto part = std::span(payload).subspan(at, std::min(segment_bytes, bytes - at));
     if (IsFrameLong(part.size())) Seal(part, source, own, identification++);
   }
-  const std::vector<uint8_t> sent(payload.begin(), payload.end());
 
-  DatagramFrames frames(payload, info, {2, 0, 0, 0, 0, 1});
+  DatagramRun run(payload, info);
   PeerIdentifications peers;
   uint64_t dropped = 0;
   for (size_t at = 0; at < bytes; at += segment_bytes) {
-    const auto part = std::span(sent).subspan(at, std::min(segment_bytes, bytes - at));
+    const auto part = std::span(payload).subspan(at, std::min(segment_bytes, bytes - at));
     if (!IsFrameLong(part.size())) {
       ++dropped;
       continue;
     }
-    const auto frame = frames.Next(&peers, &drops);
-    UROCE_REQUIRE(!frame.empty());
-    CheckFrame(frame, frames.icrc_check(), part, options, source, own);
+    const auto* const packet = run.Next(&peers, &drops);
+    UROCE_REQUIRE(packet != nullptr);
+    CheckPacket(*packet, part, options, source, own);
     const bool must_be_right = options.is_sealed && !options.is_ipv6 && part.size() % 4 == 0;
-    UROCE_REQUIRE(!must_be_right || frames.icrc_check() == IcrcCheck::kDone);
+    UROCE_REQUIRE(!must_be_right || packet->is_icrc_right);
   }
-  UROCE_REQUIRE(frames.Next(&peers, &drops).empty() && frames.empty());
+  UROCE_REQUIRE(run.Next(&peers, &drops) == nullptr && run.empty());
   UROCE_REQUIRE(drops.total() - drops[PortDrop::kBadIcrc] == dropped);
 }
 

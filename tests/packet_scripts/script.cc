@@ -108,7 +108,7 @@ bool Script::TakeFrame() {
   Packet packet;
   const DropReason reason = ParseFrame(last_frame_, packet);
   EXPECT_EQ(reason, DropReason::kNone) << Name(reason);
-  if (!packet.destination_gid.IsMulticast()) {
+  if (!packet.flow.destination.IsMulticast()) {
     EXPECT_EQ(packet.destination_qpn, kPeerQpn);
   }
   PacketSpec spec;

@@ -80,7 +80,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
                   monitor_.OnDelivered(frame);
                   Packet packet;
                   const bool taken = ParseFrame(frame, packet) == DropReason::kNone;
-                  if (taken && (packet.traffic_class & 3) == 3) ++marked_;
+                  if (taken && (packet.flow.traffic_class & 3) == 3) ++marked_;
                 },
             .impaired = [this](std::span<const uint8_t> frame) { monitor_.OnImpaired(frame); },
             .activity =

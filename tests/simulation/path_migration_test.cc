@@ -186,7 +186,7 @@ class Migrations {
       const std::span frame = std::span(buffer).first(bytes);
       Packet packet;
       ASSERT_EQ(ParseFrame(frame, packet), DropReason::kNone);
-      const int path = packet.destination_gid.bytes[14];
+      const int path = packet.flow.destination.bytes[14];
       if (is_silent_[path] || random_.Percent(loss_percent_)) continue;
       const Duration delay = Microseconds(static_cast<int64_t>(5 + random_.Below(10)));
       wire_.emplace(now_ + delay, Frame{1 - from, {frame.begin(), frame.end()}});

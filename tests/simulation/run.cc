@@ -15,6 +15,8 @@
 #include "tests/simulation/wire.h"
 #include "tests/simulation/xrc_receives.h"
 #include "transport/qp/timeouts.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/frame_parser.h"
 
 namespace uroce::transport::simulation {
@@ -239,11 +241,11 @@ int World::Tamper(Frame& frame) {
       return is_unreliable_send && packet.payload.size() >= 8 ? 2 : 1;
     case Tampering::kRightQkey:
       if (!is_datagram || packet.deth.qkey != (DatagramApplication::kQkey ^ 1)) return 1;
-      frame[at(packet.ip_header.data()) + packet.ip_header.size() + 8 + 12 + 3] ^= 1;
+      frame[FindRocePacket(frame)->bth_at() + Bth::kBytes + 3] ^= 1;
       break;
     case Tampering::kHopLimit:
       if (!is_datagram || !scenario_.ipv6) return 1;
-      frame[at(packet.ip_header.data()) + 7] ^= 1;
+      frame[EthernetHeader::kBytes + 7] ^= 1;
       break;
     default:
       return is_datagram ? 0 : 1;

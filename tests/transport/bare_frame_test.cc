@@ -97,9 +97,9 @@ class SentFrame {
       std::swap(from_, to_);
     }
     for (int i = 0; i < kind.index; ++i) {
-      EXPECT_EQ(to_->endpoint.OnFrame(pair_.now, Take(*from_), Route::kWire,
-                                      IcrcCheck::kWaivedWithHeaders),
-                DropReason::kNone);
+      EXPECT_EQ(
+          to_->endpoint.OnFrame(pair_.now, Take(*from_), Route::kWire, IcrcUse::kWaivedWithHeaders),
+          DropReason::kNone);
     }
     frame = Take(*from_);
     EXPECT_TRUE(IsBareFrame(frame));
@@ -109,7 +109,7 @@ class SentFrame {
   std::string Deliver(bool as_whole) {
     std::ostringstream text;
     if (as_whole) frame = MakeWhole(*from_, *to_, std::span(frame).subspan(BareFrame::kMarkBytes));
-    const IcrcCheck check = as_whole ? IcrcCheck::kWaived : IcrcCheck::kWaivedWithHeaders;
+    const IcrcUse check = as_whole ? IcrcUse::kWaived : IcrcUse::kWaivedWithHeaders;
     const DropReason reason = to_->endpoint.OnFrame(pair_.now, frame, Route::kWire, check);
     text << "drop reason " << static_cast<int>(reason) << ", counted "
          << to_->endpoint.counters().drops(reason);
@@ -219,7 +219,7 @@ class BareFrameRouteTest : public testing::Test, protected ConnectedPair {
     bytes_ = client.endpoint.PollTransmit(now, Route::kWire,
                                           FrameRoom(frame, IcrcUse::kWaivedWithHeaders));
   }
-  DropReason Receive(Route route, IcrcCheck check) {
+  DropReason Receive(Route route, IcrcUse check) {
     return server.endpoint.OnFrame(now, std::span(frame).first(bytes_), route, check);
   }
 
@@ -228,16 +228,16 @@ class BareFrameRouteTest : public testing::Test, protected ConnectedPair {
 
 TEST_F(BareFrameRouteTest, BareFramesFromOtherRoutesAreDropped) {
   for (const Route route : {Route::kLoopback, RouteToBlock(0), RouteToBlock(5)}) {
-    EXPECT_EQ(Receive(route, IcrcCheck::kWaivedWithHeaders), DropReason::kForeignSource);
+    EXPECT_EQ(Receive(route, IcrcUse::kWaivedWithHeaders), DropReason::kForeignSource);
   }
   EXPECT_EQ(server.endpoint.counters().drops(DropReason::kForeignSource), 3u);
   EXPECT_EQ(server.qp->counters().received_packets, 0u);
-  EXPECT_EQ(Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders), DropReason::kNone);
+  EXPECT_EQ(Receive(Route::kWire, IcrcUse::kWaivedWithHeaders), DropReason::kNone);
 }
 
 // Other ports take them for Ethernet frames of an unknown protocol.
 TEST_F(BareFrameRouteTest, AreNotRoceWhereHeadersAreNotWaived) {
-  for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
+  for (const IcrcUse check : {IcrcUse::kCarried, IcrcUse::kWaived}) {
     EXPECT_EQ(Receive(Route::kWire, check), DropReason::kNotIp);
   }
 }
@@ -309,7 +309,7 @@ class BareFrameMigrationTest : public testing::Test, protected ConnectedPair {
     return sent;
   }
   void Deliver(const Frame& sent, TestHost& to) {
-    EXPECT_EQ(to.endpoint.OnFrame(now, sent, Route::kWire, CheckOf(icrc)), DropReason::kNone);
+    EXPECT_EQ(to.endpoint.OnFrame(now, sent, Route::kWire, icrc), DropReason::kNone);
   }
   Frame Write(TestHost& from, TestHost& to) {
     Frame sent = Build(from, to);

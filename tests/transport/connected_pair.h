@@ -131,7 +131,7 @@ struct ConnectedPair {
     bool moved = false;
     while (const size_t bytes = from.PollTransmit(now, Route::kWire, FrameRoom(frame, icrc))) {
       moved = true;
-      last_drop = to.OnFrame(now, std::span(frame).first(bytes), Route::kWire, CheckOf(icrc));
+      last_drop = to.OnFrame(now, std::span(frame).first(bytes), Route::kWire, icrc);
     }
     return moved;
   }

@@ -175,9 +175,8 @@ TEST_P(EndpointTest, RoomDecidesWhetherAFrameCarriesItsIcrc) {
       const size_t bytes = from->endpoint.PollTransmit(now, Route::kWire, room);
       ASSERT_NE(bytes, 0u);
       EXPECT_EQ(Load32(&frame[bytes - kIcrcBytes]) != 0, has_one);
-      EXPECT_EQ(
-          to->endpoint.OnFrame(now, std::span(frame).first(bytes), Route::kWire, CheckOf(use)),
-          DropReason::kNone);
+      EXPECT_EQ(to->endpoint.OnFrame(now, std::span(frame).first(bytes), Route::kWire, use),
+                DropReason::kNone);
     }
     EXPECT_EQ(client.Poll().size(), 1u);
   }

@@ -155,7 +155,7 @@ TEST_F(GidChangeTest, DatagramFromAFreeEntryIsNotLoopedBack) {
   ASSERT_NE(bytes, 0u);
   Packet packet;
   ASSERT_EQ(ParseFrame(std::span(frame).first(bytes), packet), DropReason::kNone);
-  EXPECT_EQ(packet.source_gid, Gid::FromIpv4({}));
+  EXPECT_EQ(packet.flow.source, Gid::FromIpv4({}));
   host.endpoint.DestroyQueuePair(qp);
 }
 

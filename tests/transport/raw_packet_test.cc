@@ -282,7 +282,7 @@ TEST(RawPacketNumberTest, TakesNoPacketOfRoce) {
   // 14 + 20 + 8 bytes.
   Store32(raw->qpn().value, pair.frame.data() + 42 + 4);
   EXPECT_EQ(pair.server.endpoint.OnFrame(pair.now, std::span(pair.frame).first(bytes), Route::kWire,
-                                         IcrcCheck::kWaived),
+                                         IcrcUse::kWaived),
             DropReason::kWrongService);
 }
 

@@ -108,7 +108,7 @@ class XrcRelayTest : public ::testing::Test {
       if (&to == gone_ || (drop_ && drop_(from, to))) continue;
       const Route back = &from == &to ? Route::kLoopback : RouteToBlock(from.number);
       (void)to.endpoint.OnFrame(now_, std::span(frame_).first(bytes), back,
-                                IcrcCheck::kWaivedWithHeaders);
+                                IcrcUse::kWaivedWithHeaders);
     }
     return moved;
   }

@@ -4,7 +4,7 @@
 #include "transport/endpoint_config.h"
 #include "transport/ids.h"
 #include "transport/route.h"
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/flow.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::transport {
@@ -18,35 +18,33 @@ class Path {
        Qpn remote)
       : route_(config.RouteTo(address.destination_gid, remote)),
         builder_(config.mac, source, address, UdpSourcePort(address.flow_label, local, remote)) {}
-  // The same for a connection, whose peer sends packets of `service`.
-  Path(const EndpointConfig& config, const Gid& source, const AddressVector& address, Qpn local,
-       Qpn remote, Service service)
-      : Path(config, source, address, local, remote) {
-    is_connection_ = true;
-    arrivals_ = {.service = service,
-                 .destination_qpn = local,
-                 .source = address.destination_gid,
-                 .destination = source};
+  // The same for a connection.
+  static Path ToPeer(const EndpointConfig& config, const Gid& source, const AddressVector& address,
+                     Qpn local, Qpn remote) {
+    Path path(config, source, address, local, remote);
+    path.is_connection_ = true;
+    path.source_ = source;
+    path.peer_ = address.destination_gid;
+    return path;
   }
 
   Route route() const { return route_; }
-  const Gid& source() const { return arrivals_.destination; }  // of a connection only
+  const Gid& source() const { return source_; }  // of a connection only
   const FrameBuilder& builder() const { return builder_; }
   // See FrameBuilder.
   void SetConnection(const FrameBuilder::Connection& connection) {
     builder_.SetConnection(connection);
   }
 
-  // The frames that the peer sends; of a connection only.
   bool is_connection() const { return is_connection_; }
-  const ConnectionFrames& arrivals() const { return arrivals_; }
-  // Whether a packet with these addresses that came by `from` is one of them.
-  bool Matches(const Gid& source, const Gid& destination, Route from) const {
-    return source == arrivals_.source && destination == arrivals_.destination && from == route_;
+  // Of a connection only: whether a packet that came by `from` is the peer's.
+  bool Matches(const Flow& flow, Route from) const {
+    return flow.source == peer_ && flow.destination == source_ && from == route_;
   }
 
  private:
-  ConnectionFrames arrivals_;
+  Gid source_;
+  Gid peer_;
   bool is_connection_ = false;
   Route route_ = Route::kWire;
   FrameBuilder builder_;

@@ -10,12 +10,8 @@ bool HasSource(const QpContext& qp, const Gid& source) {
 }
 
 Path PathTo(const QpContext& qp, const Gid& source, const AddressVector& address) {
-  return {qp.environment.config,
-          HasSource(qp, source) ? source : Gid{},
-          address,
-          qp.qpn,
-          qp.attributes.destination_qpn,
-          qp.service()};
+  return Path::ToPeer(qp.environment.config, HasSource(qp, source) ? source : Gid{}, address,
+                      qp.qpn, qp.attributes.destination_qpn);
 }
 
 bool HasSourceChanged(const QpContext& qp, const Path& path, const Gid& source) {
@@ -23,8 +19,7 @@ bool HasSourceChanged(const QpContext& qp, const Path& path, const Gid& source) 
 }
 
 bool Matches(const Path& path, const Packet& packet) {
-  return path.is_connection() &&
-         path.Matches(packet.source_gid, packet.destination_gid, packet.from);
+  return path.is_connection() && path.Matches(packet.flow, packet.from);
 }
 
 bool IsInPartition(const QpContext& qp, uint16_t pkey_index, const Packet& packet) {

@@ -6,7 +6,7 @@
 namespace uroce::transport {
 namespace {
 
-bool ReadResponse(const ConnectionPacket& view, Packet& packet) {
+bool ReadResponse(const PacketView& view, Packet& packet) {
   switch (view.opcode()) {
     case kRcReadResponseFirst:
       return ReadPredicted<kRcReadResponseFirst>(view, packet);
@@ -147,7 +147,7 @@ DropReason QueuePair::OnBareFrame(Route from) {
 }
 
 // Nearly all packets need no more than this.
-std::optional<DropReason> QueuePair::OnPredictedPacket(Time now, const ConnectionPacket& view) {
+std::optional<DropReason> QueuePair::OnPredictedPacket(Time now, const PacketView& view) {
   if (!context_.predicts_arrivals) return std::nullopt;
   if (view.opcode() >= kRcReadResponseFirst) return OnPredictedResponse(now, view);
   if (!responder_.ExecutePredicted(view)) return std::nullopt;
@@ -155,8 +155,8 @@ std::optional<DropReason> QueuePair::OnPredictedPacket(Time now, const Connectio
   return DropReason::kNone;
 }
 
-[[gnu::noinline]] std::optional<DropReason> QueuePair::OnPredictedResponse(
-    Time now, const ConnectionPacket& view) {
+[[gnu::noinline]] std::optional<DropReason> QueuePair::OnPredictedResponse(Time now,
+                                                                           const PacketView& view) {
   UnsetPacket unset;
   if (state() != QpState::kReadyToSend || !ReadResponse(view, unset.packet)) return std::nullopt;
   const DropReason result = requester_.OnResponse(now, unset.packet);
@@ -208,9 +208,9 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
 // other hosts that carry an address of this host, and frames of a process with a source QPN that is
 // not its own.
 DropReason QueuePair::OnDatagram(const Packet& packet) {
-  const Route way = context_.environment.config.RouteTo(packet.source_gid, packet.deth.source_qpn);
+  const Route way = context_.environment.config.RouteTo(packet.flow.source, packet.deth.source_qpn);
   const bool by_the_switch = packet.from == Route::kWire && IsLink(way);
-  const bool came_its_way = packet.destination_gid.IsMulticast()
+  const bool came_its_way = packet.flow.destination.IsMulticast()
                                 ? !IsLink(packet.from)
                                 : packet.from == way || by_the_switch;
   return came_its_way ? responder_.OnDatagram(packet) : DropReason::kForeignSource;

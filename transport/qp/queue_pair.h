@@ -18,9 +18,9 @@
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/time.h"
-#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
+#include "transport/wire/packet_view.h"
 #include "transport/work_request.h"
 
 namespace uroce::transport {
@@ -99,22 +99,17 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
 
   // For the endpoint. A packet to this QPN; its service is not checked yet.
   DropReason OnPacket(Time now, const Packet& packet);
-  // Header prediction: whether a frame that came by `from` is the connected peer's. If so, `packet`
-  // is set (wire/connection_frame.h).
-  bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
-                       ConnectionPacket& packet) const {
-    return context_.predicts_network_headers && from == context_.path.route() &&
-           MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
+  // Header prediction: whether a packet is the connected peer's.
+  bool IsPeersPacket(const ReceivedPacket& received, const PacketView& view) const {
+    return context_.predicts_network_headers && view.is_in_default_partition() &&
+           context_.path.Matches(*received.flow, received.from);
   }
   // Whether a headerless frame that came by `from` is known to be the connected peer's. If not,
   // OnBareFrame checks it: kNone if it is accepted after all.
   bool TakesBareFrames(Route from) const { return context_.takes_headerless && from == route_; }
   DropReason OnBareFrame(Route from);
   // Takes a packet that is predicted, or a response. Otherwise nullopt, and nothing has changed.
-  std::optional<DropReason> OnPredictedPacket(Time now, const ConnectionPacket& packet);
-  DropReason ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
-    return ReadConnectionPacket(packet, context_.service(), headers);
-  }
+  std::optional<DropReason> OnPredictedPacket(Time now, const PacketView& packet);
   DropReason OnPeersPacket(Time now, const Packet& packet);
   // A frame for a raw packet queue pair.
   DropReason OnRawFrame(std::span<const uint8_t> frame);
@@ -180,7 +175,7 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
       return UpdateAfterEvent();
     if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
   }
-  std::optional<DropReason> OnPredictedResponse(Time now, const ConnectionPacket& packet);
+  std::optional<DropReason> OnPredictedResponse(Time now, const PacketView& packet);
   void MarkReady();
   bool TellReceiverReady();
 

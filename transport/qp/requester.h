@@ -15,9 +15,9 @@
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
-#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
+#include "transport/wire/packet_view.h"
 
 namespace uroce::transport {
 

@@ -16,9 +16,9 @@
 #include "transport/qp/reply_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
-#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
+#include "transport/wire/packet_view.h"
 #include "transport/work_request.h"
 
 namespace uroce::transport {
@@ -56,7 +56,7 @@ class alignas(64) Responder {
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
   // Executes a packet of RC if it is predicted. If not, returns false, and nothing has changed.
-  bool ExecutePredicted(const ConnectionPacket& view);
+  bool ExecutePredicted(const PacketView& view);
   // A whole frame for a raw packet queue pair.
   DropReason OnRawFrame(std::span<const uint8_t> frame);
 
@@ -104,7 +104,7 @@ class alignas(64) Responder {
 
   // responder_validate.cc
   template <uint8_t kOpcode>
-  bool ExecutePredicted(const ConnectionPacket& view);
+  bool ExecutePredicted(const PacketView& view);
   Verdict Validate(const Packet& packet) const;
   bool IsEnabled(const Packet& packet) const;
   Verdict WrongLength() const;

@@ -130,8 +130,7 @@ inline bool Responder::PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes)
   if (message_ == Message::kWrite) completion.opcode = CompletionOpcode::kReceiveRdmaWithImmediate;
   if (opcode.HasDeth()) {
     completion.flags |= Completion::kHasGrh;
-    completion.datagram_ip =
-        packet.source_gid.IsIpv4Mapped() ? DatagramIp::kIpv4 : DatagramIp::kIpv6;
+    completion.datagram_ip = packet.flow.is_ipv6() ? DatagramIp::kIpv6 : DatagramIp::kIpv4;
     completion.source_qpn = packet.deth.source_qpn;
   }
   if (opcode.HasImmediate()) {

@@ -1,5 +1,9 @@
+#include <array>
+#include <span>
+
 #include "transport/qp/responder.h"
 #include "transport/qp/responder_steps.h"
+#include "transport/wire/encapsulation.h"
 
 namespace uroce::transport {
 
@@ -51,8 +55,11 @@ DropReason Responder::OnDatagram(const Packet& packet) {
 SgeCursor::Result Responder::ScatterDatagram(const Packet& packet) {
   SgeCursor cursor(receives_.current().sges);
   const MemoryTable& memory = qp_.environment.memory;
-  const size_t header_at = kGrhBytes - packet.ip_header.size();
-  const auto result = cursor.Scatter(memory, receives_.pd(), header_at, packet.ip_header);
+  std::array<uint8_t, kGrhBytes> ip_header;  // 20 bytes of IPv4 or 40 of IPv6
+  const uint8_t* const end = EmitIpHeader(packet.flow, packet.identification,
+                                          packet.padded_bytes + kIcrcBytes, ip_header.data());
+  const std::span<const uint8_t> header(ip_header.data(), end);
+  const auto result = cursor.Scatter(memory, receives_.pd(), kGrhBytes - header.size(), header);
   if (result != SgeCursor::Result::kOk) return result;
   return cursor.Scatter(memory, receives_.pd(), kGrhBytes, packet.payload);
 }

@@ -25,7 +25,7 @@ uint32_t AccessFor(uint8_t placement) {
 // WRITE, and no NAK is owed or was sent. Of the checks of Validate only those of the operation are
 // left then.
 template <uint8_t kOpcode>
-inline bool Responder::ExecutePredicted(const ConnectionPacket& view) {
+inline bool Responder::ExecutePredicted(const PacketView& view) {
   constexpr Opcode kParsed = ReliableOpcode(kOpcode);
   UnsetPacket unset;
   Packet& packet = unset.packet;
@@ -44,7 +44,7 @@ inline bool Responder::ExecutePredicted(const ConnectionPacket& view) {
   return true;
 }
 
-bool Responder::ExecutePredicted(const ConnectionPacket& view) {
+bool Responder::ExecutePredicted(const PacketView& view) {
   switch (view.opcode()) {
     case kRcSendFirst:
       return ExecutePredicted<kRcSendFirst>(view);

@@ -29,7 +29,7 @@ size_t EmitXrcStreamChange(const FrameBuilder& builder, const XrcStreamChange& c
 }
 
 Qpn XrcTargetOf(const Packet& packet) {
-  return {BlockOf(packet.from) * kMaxQps + packet.udp_source_port % kMaxQps};
+  return {BlockOf(packet.from) * kMaxQps + packet.flow.source_port % kMaxQps};
 }
 
 std::optional<XrcStreamChange> ReadXrcStreamChange(const Packet& packet) {

@@ -47,7 +47,7 @@ size_t EmitXrcStreamChange(const FrameBuilder& builder, const XrcStreamChange& c
 
 // Whether a packet is one of these. Only a link carries them.
 inline bool IsXrcRelayed(const Packet& packet) {
-  return packet.destination_gid == kXrcRelayGid && IsLink(packet.from);
+  return packet.flow.destination == kXrcRelayGid && IsLink(packet.from);
 }
 // The target that sent the packet, which is one of these.
 Qpn XrcTargetOf(const Packet& packet);

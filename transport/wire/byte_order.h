@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +41,10 @@ inline uint64_t Load64(const uint8_t* bytes) { return LoadBigEndian<uint64_t>(by
 inline void Store16(uint16_t value, uint8_t* bytes) { StoreBigEndian(value, bytes); }
 inline void Store32(uint32_t value, uint8_t* bytes) { StoreBigEndian(value, bytes); }
 inline void Store64(uint64_t value, uint8_t* bytes) { StoreBigEndian(value, bytes); }
+
+// A packet may lie in memory that another process can change, so each field is read once: after
+// this call the compiler does not load again what was loaded before it.
+inline void KeepWhatWasRead() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 // The headers of the transport keep 24-bit numbers in the low bytes of a 32-bit word, beside eight
 // other bits.

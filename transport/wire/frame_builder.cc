@@ -7,6 +7,7 @@
 #include "transport/wire/bth.h"
 #include "transport/wire/copy_pieces.h"
 #include "transport/wire/crc32.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/icrc.h"
@@ -19,10 +20,6 @@ namespace {
 
 constexpr uint8_t PadCount(size_t payload_bytes) {
   return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
-}
-
-std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
-  return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
 }
 
 // The payload of a packet: one piece, or any number.
@@ -109,33 +106,20 @@ struct AethOnly : Aeth {
 FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
                            const AddressVector& address, uint16_t udp_source_port)
     : is_ipv6_(!address.destination_gid.IsIpv4Mapped()) {
-  uint8_t* at = network_headers_.data();
-  EmitEthernet({.destination = address.destination_mac,
-                .source = source_mac,
-                .ether_type = is_ipv6_ ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
-               at);
-  at += EthernetHeader::kBytes;
-  if (is_ipv6_) {
-    EmitIpv6({.traffic_class = address.traffic_class,
-              .flow_label = address.flow_label,
-              .next_header = UdpHeader::kIpProtocol,
-              .hop_limit = address.hop_limit,
-              .source = source_gid.bytes,
-              .destination = address.destination_gid.bytes},
-             at);
-    at += Ipv6Header::kBytes;
-  } else {
-    EmitIpv4({.traffic_class = address.traffic_class,
-              .time_to_live = address.hop_limit,
-              .protocol = UdpHeader::kIpProtocol,
-              .source = Ipv4Of(source_gid),
-              .destination = Ipv4Of(address.destination_gid)},
-             at);
-    at += Ipv4Header::kBytes;
-  }
-  EmitUdp({.source_port = udp_source_port, .destination_port = UdpHeader::kRocePort}, at);
-  at += UdpHeader::kBytes;
-  network_header_bytes_ = static_cast<size_t>(at - network_headers_.data());
+  const Flow flow = {.source = source_gid,
+                     .destination = address.destination_gid,
+                     .source_mac = source_mac,
+                     .source_port = udp_source_port,
+                     .flow_label = address.flow_label,
+                     .traffic_class = address.traffic_class,
+                     .hop_limit = address.hop_limit};
+  uint8_t* const begin = network_headers_.data();
+  const uint8_t* const end = EmitNetworkHeaders(flow, address.destination_mac, 0, 0, begin);
+  network_header_bytes_ = static_cast<size_t>(end - begin);
+  if (is_ipv6_) return;
+  uint8_t* const ip = begin + EthernetHeader::kBytes;
+  Store16(0, ip + Ipv4Header::kTotalLengthOffset);  // as SetIpv4TotalLength takes it
+  CorrectIpv4Checksum(ip);
 }
 
 void FrameBuilder::SetConnection(const Connection& connection) {
@@ -149,7 +133,7 @@ void FrameBuilder::SetConnection(const Connection& connection) {
   may_be_headerless_ = connection.may_be_headerless;
 }
 
-uint8_t* FrameBuilder::EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const {
+uint8_t* FrameBuilder::CopyNetworkHeaders(size_t frame_bytes, uint8_t* out) const {
   const uint8_t* const network = network_headers_.data();
   const auto ip_bytes = static_cast<uint16_t>(frame_bytes - EthernetHeader::kBytes);
   uint8_t* const ip = out + EthernetHeader::kBytes;
@@ -208,7 +192,7 @@ template <class Extensions, class Payload>
   const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
   uint8_t* const at = out.data() + header_bytes;
   const auto emit_headers = [&](uint8_t* to) {
-    uint8_t* const bth_at = EmitNetworkHeaders(frame_bytes, to);
+    uint8_t* const bth_at = CopyNetworkHeaders(frame_bytes, to);
     EmitBth(bth, bth_at);
     extensions.Emit(bth_at + Bth::kBytes);
   };

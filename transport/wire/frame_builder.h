@@ -8,6 +8,7 @@
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "transport/wire/bth.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/payload_piece.h"
@@ -65,11 +66,9 @@ class FrameBuilder {
                             const PayloadPiece& payload, const FrameRoom& out) const;
 
  private:
-  static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
-
   // Writes Ethernet, IP and UDP headers of a frame of `frame_bytes` bytes. Does not read `out`.
   // Returns the place behind them.
-  uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
+  uint8_t* CopyNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
   BthWords Complete(const PacketHeaders& headers) const;
   template <class Extensions, class Payload>
   size_t EmitPacket(const BthWords& bth, const Extensions& extensions, const Payload& payload,
@@ -80,7 +79,7 @@ class FrameBuilder {
 
   IpVersion version() const { return is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4; }
 
-  std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // with lengths of 0
+  std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // lengths are set later
   size_t network_header_bytes_ = 0;
   bool is_ipv6_ = false;
   bool may_be_headerless_ = false;

@@ -13,15 +13,12 @@ namespace uroce::transport {
 // one RoCEv2 packet over IPv4 or IPv6, and verifies everything that can be verified without knowing
 // the queue pair: lengths, IPv4 header checksum, UDP port, BTH version, opcode, pad count, ICRC.
 //
-// The frame may lie in memory that another process can change: what is parsed is a private copy of
-// the headers, made once. Only the checksum reads the frame itself.
-//
-// With IcrcCheck::kDone the ICRC is not checked: the caller has found it right, in memory that no
-// other process can change. With IcrcCheck::kWaived there is none.
+// The frame may lie in memory that another process can change: each header is read once, and only
+// the checksum reads it again. `icrc` says whether it has an ICRC.
 //
 // Returns kNone and fills `packet`, or why the frame is to be dropped, silently (IBA CA17-24);
 // `packet` is then undefined.
 DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet,
-                      IcrcCheck icrc_check = IcrcCheck::kNeeded);
+                      IcrcUse icrc = IcrcUse::kCarried);
 
 }  // namespace uroce::transport

@@ -1,7 +1,5 @@
 #include "transport/wire/icrc.h"
 
-#include "transport/wire/bth.h"
-#include "transport/wire/byte_order.h"
 #include "transport/wire/crc32.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/ipv4.h"
@@ -80,24 +78,6 @@ bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes) {
 
 uint32_t IcrcDifference(uint32_t crc_state, const uint8_t* bytes) {
   return Word(bytes) ^ ~crc_state;
-}
-
-void FillInIcrc(std::span<uint8_t> frame) {
-  constexpr size_t kIp = EthernetHeader::kBytes;
-  constexpr size_t kLeastBytes = UdpHeader::kBytes + Bth::kBytes + kIcrcBytes;
-  if (frame.size() < kIp + Ipv4Header::kBytes + kLeastBytes) return;
-  const uint16_t ether_type = Load16(&frame[EthernetHeader::kEtherTypeOffset]);
-  const bool is_ipv6 = ether_type == EthernetHeader::kIpv6;
-  const bool is_ipv4 = ether_type == EthernetHeader::kIpv4 && ParseIpv4(&frame[kIp]);
-  const size_t udp_at = kIp + (is_ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
-  if ((!is_ipv6 && !is_ipv4) || frame.size() < udp_at + kLeastBytes) return;
-  const UdpHeader udp = ParseUdp(&frame[udp_at]);
-  const size_t end = udp_at + udp.length;
-  const bool is_roce = udp.destination_port == UdpHeader::kRocePort;
-  if (!is_roce || udp.length < kLeastBytes || end > frame.size()) return;
-  const uint32_t crc =
-      StartIcrc(is_ipv6 ? IpVersion::kIpv6 : IpVersion::kIpv4, frame.data(), end - kIcrcBytes);
-  EmitIcrc(crc, &frame[end - kIcrcBytes]);
 }
 
 }  // namespace uroce::transport

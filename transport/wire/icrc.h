@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace uroce::transport {
 
@@ -15,16 +14,6 @@ inline constexpr size_t kIcrcBytes = 4;
 // frame, may agree to waive it: its four bytes are then zero and not checked. They may waive the
 // network headers, too: small frames of a connection are bare then (bare_frame.h).
 enum class IcrcUse : uint8_t { kCarried, kWaived, kWaivedWithHeaders };
-
-// Whether the receiver of a frame has to check its ICRC, knows that it is right, or knows that
-// there is none, and that the frame may be bare.
-enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived, kWaivedWithHeaders };
-
-// The check for frames that were built with `use`.
-constexpr IcrcCheck CheckOf(IcrcUse use) {
-  if (use == IcrcUse::kCarried) return IcrcCheck::kNeeded;
-  return use == IcrcUse::kWaived ? IcrcCheck::kWaived : IcrcCheck::kWaivedWithHeaders;
-}
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
@@ -40,8 +29,5 @@ void EmitIcrc(uint32_t crc_state, uint8_t* bytes);
 bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes);
 // The difference of the two, as AdvanceCrc32 and RewindCrc32 take it; 0 if they match.
 uint32_t IcrcDifference(uint32_t crc_state, const uint8_t* bytes);
-
-// Writes the ICRC of a RoCEv2 frame that was built without it. Other frames are left alone.
-void FillInIcrc(std::span<uint8_t> frame);
 
 }  // namespace uroce::transport

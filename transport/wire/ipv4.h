@@ -14,6 +14,7 @@ namespace uroce::transport {
 // not fragmented, so DF is always set on emit (IBA CA17-7).
 struct Ipv4Header {
   static constexpr size_t kBytes = 20;
+  static constexpr size_t kTotalLengthOffset = 2;
   static constexpr size_t kSourceOffset = 12;
   static constexpr size_t kDestinationOffset = 16;
 
@@ -117,7 +118,7 @@ inline void SetWord(size_t offset, uint16_t word, const uint8_t* header, uint8_t
 
 // Set the field in a copy of `header`, which was emitted with 0 in its place.
 inline void SetIpv4TotalLength(uint16_t total_length, const uint8_t* header, uint8_t* copy) {
-  ipv4_internal::SetWord(2, total_length, header, copy);
+  ipv4_internal::SetWord(Ipv4Header::kTotalLengthOffset, total_length, header, copy);
 }
 inline void SetIpv4Identification(uint16_t identification, const uint8_t* header, uint8_t* copy) {
   ipv4_internal::SetWord(4, identification, header, copy);

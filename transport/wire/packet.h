@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "transport/wire/atomic_eth.h"
 #include "transport/wire/deth.h"
 #include "transport/wire/feth.h"
+#include "transport/wire/flow.h"
 #include "transport/wire/opcode.h"
 #include "transport/wire/reth.h"
 #include "transport/wire/xrceth.h"
@@ -40,16 +42,12 @@ struct TransportHeaders {
   RKey invalidate_rkey;          // IETH
 };
 
-// A received frame, parsed. `payload` excludes the pad bytes; it and `ip_header` point into the
-// frame.
+// A received packet, parsed. `payload` excludes the pad bytes and lies in the packet.
 struct Packet : TransportHeaders {
-  Gid source_gid;
-  Gid destination_gid;
-  MacAddress source_mac{};
-  Route from = Route::kWire;  // the route it came by; not set by the parser
-  uint8_t traffic_class = 0;  // with the two ECN bits
-  uint16_t udp_source_port = 0;
-  std::span<const uint8_t> ip_header;  // 20 bytes of IPv4 or 40 of IPv6, in the frame
+  Flow flow;
+  Route from = Route::kWire;    // the route by which packets to its sender go
+  uint16_t identification = 0;  // of the IPv4 packet
+  size_t padded_bytes = 0;      // from the BTH to the pad
   std::span<const uint8_t> payload;
 };
 

@@ -148,8 +148,8 @@ std::string ToString(const Opcode& opcode) {
 }
 
 std::string ToString(const Packet& packet) {
-  std::string text = ToString(packet.source_gid) + " > " + ToString(packet.destination_gid) + ' ' +
-                     ToString(packet.opcode);
+  std::string text = ToString(packet.flow.source) + " > " + ToString(packet.flow.destination) +
+                     ' ' + ToString(packet.opcode);
   Append(text, " qpn %#x psn %u", packet.destination_qpn.value, packet.psn.value());
   if (packet.ack_request) text += " ackreq";
   if (packet.solicited) text += " solicited";

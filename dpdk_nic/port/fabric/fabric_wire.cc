@@ -6,7 +6,8 @@
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "transport/cm/mad.h"
 #include "transport/route.h"
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/encapsulation.h"
+#include "transport/wire/packet_view.h"
 
 namespace uroce::nic {
 namespace {
@@ -63,18 +64,25 @@ void FabricWire::DropReceivers() {
 PacketPort::ReceivedFrame FabricWire::Receive() {
   for (int left = kMostPassedOn; left != 0; --left) {
     const PacketPort::ReceivedFrame frame = port_->Receive();
-    if (frame.bytes.empty()) return frame;
+    if (frame.packet == nullptr) return frame;
     passes_without_frame_ = 0;
-    if (transport::BlockOf(transport::PeekDestinationQpn(frame.bytes)) == block_) return frame;
-    PassOn(frame.bytes);
+    const transport::Qpn qpn = transport::ViewPacket(frame.packet->bytes).destination_qpn();
+    if (transport::BlockOf(qpn) == block_) return frame;
+    PassOn(frame);
     port_->ReleaseReceived();
   }
   return {};
 }
 
 // A frame that waits already goes first. The sender repeats a frame that is lost.
-void FabricWire::PassOn(std::span<const uint8_t> frame) {
-  if (!SendHeld() || !SendByRing(frame)) ++not_passed_on_;
+void FabricWire::PassOn(const PacketPort::ReceivedFrame& frame) {
+  const std::span<uint8_t> room =
+      SendHeld() ? links_.Acquire(Route::kWire) : transport::FrameRoom();
+  if (room.empty()) {
+    ++not_passed_on_;
+  } else {
+    links_.Commit(port_->EthernetFrameOf(frame, room).size());
+  }
 }
 
 // No member keeps the room: copying a span that was just returned in memory waits for its stores.

@@ -76,7 +76,7 @@ class FabricWire {
   static constexpr uint32_t kPassesBetweenLooks = 64;
   static constexpr size_t kMaxReceivers = 2;  // one of each IP version
 
-  void PassOn(std::span<const uint8_t> frame);
+  void PassOn(const PacketPort::ReceivedFrame& frame);
   bool SendByRing(std::span<const uint8_t> frame);
   bool SendHeld();
 

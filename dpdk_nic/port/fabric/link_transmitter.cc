@@ -1,14 +1,11 @@
 #include "dpdk_nic/port/fabric/link_transmitter.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "dpdk_nic/base/clock.h"
-#include "transport/wire/bth.h"
-#include "transport/wire/ethernet.h"
-#include "transport/wire/ipv4.h"
-#include "transport/wire/ipv6.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/opcode.h"
-#include "transport/wire/udp.h"
 
 namespace uroce::nic {
 namespace {
@@ -26,12 +23,8 @@ constexpr uint16_t kMaxDatagramsByUplink = 64;
 
 // Whether a frame of ours is a datagram, which may overtake others.
 bool IsDatagram(std::span<const uint8_t> frame) {
-  const bool is_ipv6 =
-      transport::ParseEthernet(frame.data()).ether_type == transport::EthernetHeader::kIpv6;
-  const size_t bth = transport::EthernetHeader::kBytes + transport::UdpHeader::kBytes +
-                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
-  if (frame.size() < bth + transport::Bth::kBytes) return false;
-  const auto opcode = transport::ParseOpcode(frame[bth]);
+  const auto headers = transport::FindRocePacket(frame);
+  const auto opcode = headers ? transport::ParseOpcode(frame[headers->bth_at()]) : std::nullopt;
   return opcode && opcode->service == transport::Service::kUnreliableDatagram;
 }
 

@@ -49,7 +49,7 @@ class PolledLinks {
       const std::span<const uint8_t> frame = polled.ring->Receive();
       if (!frame.empty()) {
         receiving_ = polled.ring;
-        return {frame, polled.route, polled.ring->icrc_check()};
+        return {frame, polled.route, polled.ring->icrc_use()};
       }
       ++turn_;
     }

@@ -67,7 +67,7 @@ PacketPort::ReceivedFrame ImpairedPort::NextArrival() {
   const bool is_turn_of_port = arrival_is_looped_ || looped_.empty();
   arrival_is_looped_ = !is_turn_of_port;
   if (is_turn_of_port) {
-    const ReceivedFrame frame = port_->Receive();
+    const ReceivedFrame frame = port_->ReceiveEthernet(arrival_);
     if (!frame.bytes.empty() || looped_.empty()) return frame;
     arrival_is_looped_ = true;
   }

@@ -135,7 +135,8 @@ class ImpairedPort : public PacketPort {
   HeldFrames::Frame received_;                        // that Receive returned, unless in place
   transport::Route route_ = transport::Route::kWire;  // of the frame that is being sent
   Impaired impaired_;
-  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;    // to be sent
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> arrival_;  // headers were missing
 };
 
 }  // namespace uroce::nic

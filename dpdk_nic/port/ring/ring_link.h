@@ -48,8 +48,6 @@ class RingLink {
 
   // The next frame, or an empty span when there is none. Valid until Release.
   std::span<const uint8_t> Receive() { return consumer_.Receive(); }
-  // Whether the frame that was received last needs its ICRC checked.
-  transport::IcrcCheck icrc_check() const { return transport::CheckOf(icrc_use()); }
   void Release() { consumer_.Release(); }
 
   // Room for the next frame, or an empty span when the ring is full. Asking again without

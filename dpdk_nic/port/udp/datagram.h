@@ -2,25 +2,21 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "dpdk_nic/port/port_drops.h"
 #include "dpdk_nic/port/udp/identification.h"
 #include "transport/ids.h"
-#include "transport/wire/icrc.h"
+#include "transport/wire/flow.h"
+#include "transport/wire/received_packet.h"
 
 namespace uroce::nic {
 
 // The data that the kernel reports of a datagram beside its bytes.
 struct DatagramInfo {
-  transport::Gid source;
-  transport::Gid destination;  // an address of this host or a group
-  uint16_t source_port = 0;
-  uint8_t traffic_class = 0;
+  transport::Flow flow;  // to an address of this host or a group
   // The length of all but the last of several datagrams that were received as one (UDP_GRO).
   size_t segment_bytes = 0;
 };
@@ -31,45 +27,29 @@ struct DatagramInfo {
 bool ReadDatagramInfo(const msghdr& message, size_t bytes, const transport::Gid& own,
                       DatagramInfo* info, PortDrops* drops);
 
-// Turns a received message into frames, one by one and in place: the headers of a frame are written
-// in front of its BTH, over the bytes before it. So a frame is valid until the next call of Next.
-// SolveIdentification finds identifications of IPv4; a frame whose ICRC none explains has 0, and
-// its ICRC stays wrong.
-class DatagramFrames {
+// A received message as a run of packets of one flow. Computes their ICRCs, and by them finds the
+// identifications of IPv4 (SolveIdentification); a packet whose ICRC none explains has 0.
+class DatagramRun {
  public:
-  // Room that must be in front of the first byte: Ethernet, IPv6 and UDP headers, aligned.
-  static constexpr size_t kHeadroomBytes = 64;
+  DatagramRun() = default;
+  DatagramRun(std::span<const uint8_t> bytes, const DatagramInfo& info);
 
-  DatagramFrames() = default;
-  // `mac` is the destination in the frames' Ethernet headers.
-  DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& info,
-                 const transport::MacAddress& mac);
-
-  // The next frame; without bytes when there is none left.
-  std::span<const uint8_t> Next(PeerIdentifications* peers, PortDrops* drops);
-  // Of the last frame. kDone: its ICRC is right. Otherwise it was not checked yet, or is wrong.
-  transport::IcrcCheck icrc_check() const { return icrc_check_; }
+  // The next packet, until the next call; nullptr when there is none left. Its ICRC lies behind it.
+  const transport::ReceivedPacket* Next(PeerIdentifications* peers, PortDrops* drops);
   bool empty() const { return rest_.empty(); }
 
  private:
-  bool is_ipv6() const { return !info_.destination.IsIpv4Mapped(); }
-  size_t header_bytes() const;
-  uint8_t* headers() { return room_.data() + kHeadroomBytes - header_bytes(); }
-  void WriteHeaders(size_t payload_bytes);
-  std::span<const uint8_t> MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers,
-                                     PortDrops* drops);
-  std::optional<uint16_t> FindIdentification(std::span<const uint8_t> payload,
-                                             PeerIdentifications* peers, PortDrops* drops) const;
+  void Read(std::span<const uint8_t> datagram, PeerIdentifications* peers, PortDrops* drops);
+  uint32_t IcrcDifferenceOf(std::span<const uint8_t> datagram);
 
-  std::span<uint8_t> rest_;
-  transport::IcrcCheck icrc_check_ = transport::IcrcCheck::kNeeded;
+  std::span<const uint8_t> rest_;
   DatagramInfo info_;
-  transport::MacAddress mac_{};
-  transport::MacAddress source_mac_{};
-  // Headers for frames with payloads of payload_bytes_. They end where the headroom does.
-  alignas(64) std::array<uint8_t, kHeadroomBytes> room_{};
-  size_t payload_bytes_ = 0;
-  uint32_t crc_after_headers_ = 0;  // of IPv4, with an identification of 0
+  transport::ReceivedPacket packet_;
+  // Of datagrams of the same length: that of their headers, and the ICRC's state behind them, for
+  // IPv4 with an identification of 0.
+  size_t datagram_bytes_ = 0;
+  size_t header_bytes_ = 0;
+  uint32_t crc_after_headers_ = 0;
 };
 
 }  // namespace uroce::nic

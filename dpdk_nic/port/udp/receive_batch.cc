@@ -5,7 +5,7 @@ namespace uroce::nic {
 ReceiveBatch::ReceiveBatch() : slots_(new Slot[kMessages]) {
   for (size_t i = 0; i < kMessages; ++i) {
     Slot& slot = slots_[i];
-    slot.vector = {slot.bytes.data() + DatagramFrames::kHeadroomBytes, kMessageBytes};
+    slot.vector = {slot.bytes.data(), kMessageBytes};
     headers_[i].msg_hdr.msg_iov = &slot.vector;
     headers_[i].msg_hdr.msg_iovlen = 1;
     headers_[i].msg_hdr.msg_name = &slot.source;
@@ -32,8 +32,7 @@ int ReceiveBatch::Receive(int fd) {
 bool ReceiveBatch::Next(Message* message) {
   if (next_ == count_) return false;
   const mmsghdr& header = headers_[next_];
-  uint8_t* const bytes = slots_[next_].bytes.data() + DatagramFrames::kHeadroomBytes;
-  *message = {&header.msg_hdr, {bytes, header.msg_len}};
+  *message = {&header.msg_hdr, {slots_[next_].bytes.data(), header.msg_len}};
   ++next_;
   return true;
 }

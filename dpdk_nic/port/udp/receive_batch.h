@@ -8,8 +8,6 @@
 #include <memory>
 #include <span>
 
-#include "dpdk_nic/port/udp/datagram.h"
-
 namespace uroce::nic {
 
 // Room for what one system call receives: some messages of up to 64 KB, each of which may be many
@@ -27,7 +25,7 @@ class ReceiveBatch {
 
   struct Message {
     const msghdr* header;
-    std::span<uint8_t> bytes;  // DatagramFrames::kHeadroomBytes of room are in front of them
+    std::span<const uint8_t> bytes;
   };
   // The next received message; returns false when there is none left.
   bool Next(Message* message);
@@ -39,7 +37,7 @@ class ReceiveBatch {
   void PrepareHeader(size_t index);
 
   struct Slot {
-    alignas(64) std::array<uint8_t, DatagramFrames::kHeadroomBytes + kMessageBytes> bytes;
+    alignas(64) std::array<uint8_t, kMessageBytes> bytes;
     sockaddr_storage source;
     iovec vector;
     alignas(cmsghdr) std::array<char, 128> control;

@@ -3,73 +3,27 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transport/wire/bth.h"
-#include "transport/wire/byte_order.h"
-#include "transport/wire/ethernet.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/icrc.h"
-#include "transport/wire/ipv4.h"
-#include "transport/wire/ipv6.h"
 #include "transport/wire/udp.h"
 
 namespace uroce::nic {
-namespace {
-
-using transport::EthernetHeader;
-using transport::Gid;
-using transport::Ipv4Header;
-using transport::Ipv6Header;
-using transport::UdpHeader;
-
-constexpr size_t kIp = EthernetHeader::kBytes;
-constexpr size_t kMinPayloadBytes = transport::Bth::kBytes + transport::kIcrcBytes;
-
-// Reads the IP header; returns the bytes of UDP behind it, 0 if the header is wrong.
-size_t ReadIp(std::span<const uint8_t> frame, OutgoingFrame* out) {
-  const uint16_t ether_type = transport::Load16(&frame[EthernetHeader::kEtherTypeOffset]);
-  const size_t ip_bytes = frame.size() - kIp;
-  if (ether_type == EthernetHeader::kIpv4) {
-    const auto ip = transport::ParseIpv4(&frame[kIp]);
-    if (!ip || ip->protocol != UdpHeader::kIpProtocol || ip->total_length != ip_bytes) return 0;
-    out->source = Gid::FromIpv4(ip->source);
-    out->destination = Gid::FromIpv4(ip->destination);
-    out->traffic_class = ip->traffic_class;
-    out->hop_limit = ip->time_to_live;
-    out->covered.identification = ip->identification;
-    return ip_bytes - Ipv4Header::kBytes;
-  }
-  if (ether_type != EthernetHeader::kIpv6) return 0;
-  const auto ip = transport::ParseIpv6(&frame[kIp]);
-  const bool is_udp = ip && ip->next_header == UdpHeader::kIpProtocol;
-  if (!is_udp || ip->payload_length + Ipv6Header::kBytes != ip_bytes) return 0;
-  out->source = Gid{ip->source};
-  out->destination = Gid{ip->destination};
-  out->traffic_class = ip->traffic_class;
-  out->hop_limit = ip->hop_limit;
-  const bool is_mapped = out->source.IsIpv4Mapped() || out->destination.IsIpv4Mapped();
-  return is_mapped ? 0 : ip->payload_length;
-}
-
-}  // namespace
 
 bool OutgoingFrame::SharesCallWith(const OutgoingFrame& other) const {
-  return destination == other.destination && source == other.source &&
-         traffic_class == other.traffic_class && hop_limit == other.hop_limit;
+  return flow.destination == other.flow.destination && flow.source == other.flow.source &&
+         flow.traffic_class == other.flow.traffic_class && flow.hop_limit == other.flow.hop_limit;
 }
 
 std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame) {
-  constexpr size_t kShortest =
-      kIp + Ipv4Header::kBytes + UdpHeader::kBytes + kMinPayloadBytes;  // IPv6: longer by 20
-  if (frame.size() < kShortest) return std::nullopt;
-  OutgoingFrame out;
-  const size_t udp_bytes = ReadIp(frame, &out);
-  if (udp_bytes < UdpHeader::kBytes + kMinPayloadBytes || udp_bytes % 4 != 0) return std::nullopt;
-  const size_t udp_at = frame.size() - udp_bytes;
-  const UdpHeader udp = transport::ParseUdp(&frame[udp_at]);
-  if (udp.destination_port != UdpHeader::kRocePort || udp.length != udp_bytes) return std::nullopt;
-  out.covered.source_port = udp.source_port;
-  out.payload_at = udp_at + UdpHeader::kBytes;
-  out.payload_bytes = static_cast<uint16_t>(udp_bytes - UdpHeader::kBytes);
-  return out;
+  const auto headers = transport::FindRocePacket(frame);
+  const bool may_leave = headers && headers->is_whole() && headers->end() == frame.size() &&
+                         headers->udp_bytes % 4 == 0;
+  if (!may_leave) return std::nullopt;
+  return OutgoingFrame{
+      .flow = headers->flow,
+      .payload_at = headers->bth_at(),
+      .payload_bytes = static_cast<uint16_t>(headers->udp_bytes - transport::UdpHeader::kBytes),
+      .covered = {headers->identification, headers->flow.source_port}};
 }
 
 std::span<uint8_t> TransmitQueue::Room() {
@@ -146,11 +100,11 @@ void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
   const OutgoingFrame first = frame(index);
   const auto change_of = [&](const OutgoingFrame& of, size_t number) {
     const CoveredFields now = {static_cast<uint16_t>(number), source_port};
-    return IcrcChange(of.covered, now, UdpHeader::kBytes + of.payload_bytes);
+    return IcrcChange(of.covered, now, transport::UdpHeader::kBytes + of.payload_bytes);
   };
   std::array<uint32_t, kFrames> changes;  // of frames like the first
   for (size_t i = 0; i < frames; ++i) {
-    const size_t number = first.is_ipv6() ? 0 : i;
+    const size_t number = first.flow.is_ipv6() ? 0 : i;
     const size_t without_a_bit = number & (number - 1);
     if (without_a_bit != 0) {
       changes[i] = changes[0] ^ changes[without_a_bit] ^ changes[number ^ without_a_bit];

@@ -7,25 +7,19 @@
 #include <span>
 
 #include "dpdk_nic/port/udp/identification.h"
-#include "transport/ids.h"
-#include "transport/wire/ethernet.h"
+#include "transport/wire/encapsulation.h"
+#include "transport/wire/flow.h"
 #include "transport/wire/frame_builder.h"
-#include "transport/wire/ipv6.h"
-#include "transport/wire/udp.h"
 
 namespace uroce::nic {
 
 // The fields of a frame that a socket has to be told: the kernel makes the headers from them.
 struct OutgoingFrame {
-  transport::Gid source;
-  transport::Gid destination;
-  uint8_t traffic_class = 0;
-  uint8_t hop_limit = 0;
+  transport::Flow flow;
   size_t payload_at = 0;       // where the BTH begins in the frame
   uint16_t payload_bytes = 0;  // from the BTH to the ICRC
   CoveredFields covered;       // the values that the ICRC is right for
 
-  bool is_ipv6() const { return !destination.IsIpv4Mapped(); }
   // Whether both frames may leave by one call: same addresses, traffic class and hop limit.
   bool SharesCallWith(const OutgoingFrame& other) const;
 };
@@ -75,9 +69,7 @@ class TransmitQueue {
   void Drop(size_t frames);
 
  private:
-  static constexpr size_t kMaxHeaderBytes = transport::EthernetHeader::kBytes +
-                                            transport::Ipv6Header::kBytes +
-                                            transport::UdpHeader::kBytes;
+  static constexpr size_t kMaxHeaderBytes = transport::kMaxNetworkHeaderBytes;
 
   std::optional<OutgoingFrame> Read(std::span<const uint8_t> frame);
 

@@ -9,9 +9,9 @@
 
 #include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/clock.h"
-#include "dpdk_nic/link_layer/link_layer.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
+#include "transport/wire/icrc.h"
 #include "transport/wire/udp.h"
 
 namespace uroce::nic {
@@ -108,7 +108,7 @@ bool UdpPort::AddReceiver(UdpSocket socket) {
 }
 
 void UdpPort::DropReceivers() {
-  frames_ = {};
+  run_ = {};
   batch_.Clear();
   has_just_received_ = false;
   busy_socket_ = 0;
@@ -133,8 +133,9 @@ std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
 PacketPort::ReceivedFrame UdpPort::Receive() {
   if (is_blocked_) Transmit();
   while (true) {
-    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.empty()) {
-      return {.bytes = frame, .icrc_check = frames_.icrc_check()};
+    if (const transport::ReceivedPacket* const packet = run_.Next(&peers_, &drops_)) {
+      const size_t bytes = packet->bytes.size() + transport::kIcrcBytes;
+      return {.bytes = {packet->bytes.data(), bytes}, .packet = packet};
     }
     ReceiveBatch::Message message;
     if (batch_.Next(&message)) {
@@ -142,8 +143,7 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
       const size_t bytes = message.bytes.size();
       if (!ReadDatagramInfo(*message.header, bytes, batch_address_, &info, &drops_)) continue;
       if (IsToBeDropped(info)) continue;
-      const auto mac = MulticastMac(info.destination).value_or(mac_);
-      frames_ = DatagramFrames(message.bytes, info, mac);
+      run_ = DatagramRun(message.bytes, info);
     } else if (!ReceiveAny()) {
       return {};
     }
@@ -153,8 +153,8 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
 // Drops datagrams from the port's own addresses: none comes by the network, but the kernel returns
 // what the port sends to a group.
 bool UdpPort::IsToBeDropped(const DatagramInfo& info) {
-  if (FindOwn(info.source) == addresses_.end()) return false;
-  if (!info.destination.IsMulticast()) ++drops_[PortDrop::kOwnAddress];
+  if (FindOwn(info.flow.source) == addresses_.end()) return false;
+  if (!info.flow.destination.IsMulticast()) ++drops_[PortDrop::kOwnAddress];
   return true;
 }
 
@@ -212,7 +212,7 @@ void UdpPort::Transmit() {
 
 bool UdpPort::TransmitOnce() {
   const OutgoingFrame& oldest = queue_.frame(0);
-  const WayOut way = WayOutOf(oldest.source);
+  const WayOut way = WayOutOf(oldest.flow.source);
   if (way.socket == nullptr) {
     DropRefused(EADDRNOTAVAIL, 1);
     return true;
@@ -221,8 +221,8 @@ bool UdpPort::TransmitOnce() {
   while (sends_.frames() < queue_.size()) {
     const size_t index = sends_.frames();
     const OutgoingFrame& next = queue_.frame(index);
-    if (next.source != oldest.source) break;
-    const size_t frames = queue_.RunAt(index, MaySegment(next.destination));
+    if (next.flow.source != oldest.flow.source) break;
+    const size_t frames = queue_.RunAt(index, MaySegment(next.flow.destination));
     queue_.Seal(index, frames, way.socket->port());
     sends_.Add(queue_, frames, *way.socket, way.interface_index);
   }
@@ -242,7 +242,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
   if (error == EINTR) return true;
   if (frames > 1 && IsAboutSegments(error)) {
     if (unsegmented_.size() == kMaxUnsegmented) unsegmented_.clear();
-    unsegmented_.push_back(queue_.frame(0).destination);
+    unsegmented_.push_back(queue_.frame(0).flow.destination);
     return true;
   }
   // A socket reports an ICMP error by refusing the next message, whichever that is.
@@ -252,7 +252,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
 }
 
 void UdpPort::DropRefused(int error, size_t frames) {
-  Say({.destination = queue_.frame(0).destination, .error = error});
+  Say({.destination = queue_.frame(0).flow.destination, .error = error});
   drops_[PortDrop::kNotSent] += frames;
   queue_.Drop(frames);
   retries_ = 0;
@@ -282,7 +282,7 @@ UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
 
 // A received datagram keeps its socket readable, so no wake-up is lost. An error keeps it readable,
 // too, and would wake every sleeper: EndSleep takes it.
-bool UdpPort::BeginSleep() { return frames_.empty() && batch_.empty() && queue_.size() == 0; }
+bool UdpPort::BeginSleep() { return run_.empty() && batch_.empty() && queue_.size() == 0; }
 
 void UdpPort::ServeLink() {
   if (news_ && news_->Take()) FollowAddresses();

@@ -25,10 +25,9 @@
 namespace uroce::nic {
 
 // RoCEv2 over plain UDP sockets, one for each address or for all: no privilege, no DPDK, the
-// kernel's routes and neighbours. Frames look as on any other port. Their Ethernet headers are made
-// up (the MACs follow from the addresses, see MacAddressFor), and the port corrects what a socket
-// decides itself: the UDP source port is the socket's, and the ICRC is that of the packet that the
-// kernel sends.
+// kernel's routes and neighbours. It receives packets without headers, and is given frames as any
+// other port. It corrects what a socket decides itself: the UDP source port is the socket's, and
+// the ICRC is that of the packet that the kernel sends.
 //
 // Frames to one destination leave together by one call (TransmitQueue). Frames that the kernel has
 // no room for wait; those that it refuses for good are dropped and counted, with a notice once in a
@@ -153,7 +152,7 @@ class UdpPort final : public PacketPort {
   int retries_ = 0;          // of the oldest frame: its errors may be about other packets
   std::vector<transport::Gid> unsegmented_;  // destinations that UDP_SEGMENT does not work for
   ReceiveBatch batch_;
-  DatagramFrames frames_;
+  DatagramRun run_;
   PeerIdentifications peers_;
   transport::Gid batch_address_;  // bound address of the socket that batch_ came from
   size_t busy_socket_ = 0;        // index of the socket that had frames last

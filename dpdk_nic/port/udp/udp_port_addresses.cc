@@ -46,7 +46,7 @@ void UdpPort::CloseSocketsOfGoneAddresses(const std::vector<HostAddress>& now) {
     return std::find(now.begin(), now.end(), socket.address()) == now.end();
   };
   if (std::none_of(sockets_.begin(), sockets_.end(), is_gone)) return;
-  frames_ = {};
+  run_ = {};
   batch_.Clear();
   busy_socket_ = 0;
   for (const UdpSocket& socket : sockets_) {

@@ -234,11 +234,11 @@ void UdpUplink::CommitTransmit(size_t frame_bytes) {
 // The port can be closed when a frame comes: its process named the host to a previous uroced.
 void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
-  if (!outgoing || IsGroupOfThisHost(outgoing->destination)) return;
+  if (!outgoing || IsGroupOfThisHost(outgoing->flow.destination)) return;
   must_tell_ = true;
   if (Now() >= next_open_) {
     if (const auto error = Open(); error && tries_left_ == 0) {
-      notice_ = {.sentence = error->sentence, .about = outgoing->destination};
+      notice_ = {.sentence = error->sentence, .about = outgoing->flow.destination};
     }
   }
   if (!port_) {

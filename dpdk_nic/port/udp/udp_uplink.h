@@ -55,7 +55,9 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   // error if a chosen address is not the host's.
   static ErrorOr<std::unique_ptr<UdpUplink>> Create(const Options& options);
 
-  ReceivedFrame Receive() override { return port_ ? port_->Receive() : ReceivedFrame{}; }
+  ReceivedFrame Receive() override {
+    return port_ ? port_->ReceiveEthernet(frame_) : ReceivedFrame{};
+  }
   void ReleaseReceived() override { port_->ReleaseReceived(); }
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
@@ -133,7 +135,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   transport::Time next_open_;
   uint64_t not_sent_ = 0;
   std::span<uint8_t> room_;  // that was acquired last
-  // Room to build a frame while the port is closed.
+  // Room to build a frame while the port is closed; the last received frame while it is open.
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
 };
 

@@ -231,8 +231,7 @@ TEST_F(FrameWatchTest, TapReceivesIcrcUseAndEndOfBurst) {
   taps.EndBurst();
   EXPECT_EQ(tapped.bursts, 0) << "nothing was tapped";
   taps.OnReceived(kNow, {.bytes = frame}, host.endpoint);
-  taps.OnReceived(kNow, {.bytes = frame, .icrc_check = transport::IcrcCheck::kWaived},
-                  host.endpoint);
+  taps.OnReceived(kNow, {.bytes = frame, .icrc = transport::IcrcUse::kWaived}, host.endpoint);
   taps.OnSent(kNow, Direction::kSent, frame, IcrcUse::kWaived, host.endpoint);
   EXPECT_EQ(tapped.frames, (std::vector{IcrcUse::kCarried, IcrcUse::kWaived, IcrcUse::kWaived}));
   for (int i = 0; i < 2; ++i) taps.EndBurst();

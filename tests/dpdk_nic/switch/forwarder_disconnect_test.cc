@@ -142,8 +142,8 @@ TEST_F(ForwarderDisconnectTest, ConnectionsThatADeadProcessAcceptedEnd) {
   EXPECT_EQ(dreq->remote_qpn, kFarQpn);
   Packet packet;
   ASSERT_EQ(ParseFrame(sent[0], packet), transport::DropReason::kNone);
-  EXPECT_EQ(packet.source_gid, kOurIpv4);
-  EXPECT_EQ(packet.destination_gid, kFarIpv4);
+  EXPECT_EQ(packet.flow.source, kOurIpv4);
+  EXPECT_EQ(packet.flow.destination, kFarIpv4);
   EXPECT_TRUE(Die(kBob).empty()) << "once";
 }
 

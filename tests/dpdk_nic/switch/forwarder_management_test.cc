@@ -135,8 +135,8 @@ TEST_F(ForwarderManagementTest, RequestWithoutListenerIsRefusedAsByLinux) {
   ASSERT_EQ(sent.size(), 1u);
   const auto answer = AnswerIn(sent[0]);
   ASSERT_TRUE(answer.has_value());
-  EXPECT_EQ(answer->packet.source_gid, kOurIpv4);
-  EXPECT_EQ(answer->packet.destination_gid, kFarIpv4);
+  EXPECT_EQ(answer->packet.flow.source, kOurIpv4);
+  EXPECT_EQ(answer->packet.flow.destination, kFarIpv4);
   EXPECT_EQ(answer->packet.destination_qpn, kManagementQpn);
   EXPECT_EQ(answer->packet.deth.qkey, transport::cm::kGeneralServicesQkey);
   const auto* rej = std::get_if<transport::cm::Rej>(&answer->mad.message);

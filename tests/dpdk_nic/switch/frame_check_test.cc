@@ -57,7 +57,7 @@ TEST(FrameClassifierTest, HeadersOfAnIpv6DatagramAreFound) {
   RoceSpec spec{.source = kFarIpv6, .destination = kOurIpv6, .opcode = kUdSendOnlyImmediate};
   RoceHeaders headers;
   ASSERT_EQ(KindOf(spec.Build(), &headers), FrameKind::kRoce);
-  EXPECT_TRUE(headers.is_ipv6);
+  EXPECT_TRUE(headers.is_ipv6());
   EXPECT_EQ(headers.source, kFarIpv6);
   EXPECT_EQ(headers.destination, kOurIpv6);
   EXPECT_EQ(headers.source_qpn, Qpn{77});

@@ -26,17 +26,15 @@ bool IsDamaged(const std::string& capture, const CapturedFrame& frame) {
   return capture == kDamagedCapture && std::ranges::count(kDamagedFrames, frame.number) != 0;
 }
 
-bool IsIpv6(const CapturedFrame& frame) {
-  return frame.packet.ip_header.size() != Ipv4Header::kBytes;
-}
+bool IsIpv6(const CapturedFrame& frame) { return frame.packet.flow.is_ipv6(); }
 
 // The frame, built anew from the parsed packet.
 std::vector<uint8_t> Rebuild(const CapturedFrame& frame) {
   const Packet& packet = frame.packet;
   AddressVector address;
-  address.destination_gid = packet.destination_gid;
+  address.destination_gid = packet.flow.destination;
   std::copy_n(frame.bytes.begin(), 6, address.destination_mac.begin());
-  address.traffic_class = packet.traffic_class;
+  address.traffic_class = packet.flow.traffic_class;
   const uint8_t* ip = frame.bytes.data() + kIpAt;
   if (IsIpv6(frame)) {
     address.hop_limit = ParseIpv6(ip)->hop_limit;
@@ -44,7 +42,8 @@ std::vector<uint8_t> Rebuild(const CapturedFrame& frame) {
   } else {
     address.hop_limit = ParseIpv4(ip)->time_to_live;
   }
-  const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
+  const FrameBuilder builder(packet.flow.source_mac, packet.flow.source, address,
+                             packet.flow.source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   std::vector<uint8_t> built(kMaxFrameBytes);
   built.resize(builder.Emit(packet, {&piece, 1}, built));

@@ -28,7 +28,7 @@ std::optional<Mtu> MtuOf(const Packet& packet) {
 
 bool IsAnswerTo(const Packet& answer, const Packet& request, Mtu mtu) {
   if (!answer.opcode.IsResponse() || answer.opcode.service != request.opcode.service) return false;
-  if (answer.source_gid != request.destination_gid) return false;
+  if (answer.flow.source != request.flow.destination) return false;
   const int32_t distance = answer.psn.DistanceFrom(request.psn);
   return distance >= 0 && distance < static_cast<int32_t>(PsnsOf(request, mtu));
 }
@@ -42,8 +42,8 @@ void FindRequester(const Capture& capture, Flow& flow) {
       const Packet& packet = answer.packet;
       const bool is_answer = flow.service == Service::kReliableConnection
                                  ? IsAnswerTo(packet, request.packet, flow.mtu)
-                                 : packet.source_gid == flow.responder.gid &&
-                                       packet.destination_gid == flow.requester.gid;
+                                 : packet.flow.source == flow.responder.gid &&
+                                       packet.flow.destination == flow.requester.gid;
       if (!is_answer) continue;
       flow.requester.qpn = packet.destination_qpn;
       return;
@@ -56,7 +56,7 @@ void FindMtu(const Capture& capture, Flow& flow) {
     if (!IsUsable(frame)) continue;
     const Packet& packet = frame.packet;
     // READ responses go in the opposite direction of the requests.
-    const bool belongs = packet.opcode.IsResponse() ? packet.source_gid == flow.responder.gid
+    const bool belongs = packet.opcode.IsResponse() ? packet.flow.source == flow.responder.gid
                                                     : flow.HasRequest(frame);
     if (!belongs) continue;
     if (const auto mtu = MtuOf(packet)) {
@@ -75,13 +75,13 @@ uint32_t PsnsOf(const TransportHeaders& request, Mtu mtu) {
 
 bool Flow::HasRequest(const CapturedFrame& frame) const {
   return IsUsable(frame) && !frame.packet.opcode.IsResponse() &&
-         frame.packet.destination_gid == responder.gid &&
+         frame.packet.flow.destination == responder.gid &&
          frame.packet.destination_qpn == responder.qpn;
 }
 
 bool Flow::HasAnswer(const CapturedFrame& frame) const {
   return IsUsable(frame) && frame.packet.opcode.IsResponse() &&
-         frame.packet.destination_gid == requester.gid &&
+         frame.packet.flow.destination == requester.gid &&
          frame.packet.destination_qpn == requester.qpn;
 }
 
@@ -95,8 +95,8 @@ std::vector<Flow> FindFlows(const Capture& capture) {
     if (known == flows.end()) {
       flows.push_back(
           {.service = packet.opcode.service,
-           .requester = {packet.source_mac, packet.source_gid, packet.deth.source_qpn},
-           .responder = {DestinationMac(frame), packet.destination_gid, packet.destination_qpn},
+           .requester = {packet.flow.source_mac, packet.flow.source, packet.deth.source_qpn},
+           .responder = {DestinationMac(frame), packet.flow.destination, packet.destination_qpn},
            .first_psn = packet.psn});
     } else if (packet.psn.IsBefore(known->first_psn)) {
       known->first_psn = packet.psn;

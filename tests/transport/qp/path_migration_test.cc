@@ -68,8 +68,8 @@ class PathMigrationTest : public testing::Test {
   void ExpectLastBy(bool alternate, bool migration_request) {
     Packet packet;
     ASSERT_EQ(ParseFrame(script_.last_frame(), packet), DropReason::kNone);
-    EXPECT_EQ(packet.source_gid, alternate ? Script::kOurOtherGid : Script::kOurGid);
-    EXPECT_EQ(packet.destination_gid, alternate ? Script::kPeerOtherGid : Script::kPeerGid);
+    EXPECT_EQ(packet.flow.source, alternate ? Script::kOurOtherGid : Script::kOurGid);
+    EXPECT_EQ(packet.flow.destination, alternate ? Script::kPeerOtherGid : Script::kPeerGid);
     EXPECT_EQ(packet.migration_request, migration_request);
   }
   void ExpectMigrated() {

@@ -1,43 +1,17 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
-#include "transport/wire/connection_frame.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/frame_parser.h"
+#include "transport/wire/packet_view.h"
 
 namespace uroce::transport {
 
-// The addresses at the offsets of an IP header, whether or not the frame has one.
-inline ConnectionFrames SupposedSender(std::span<const uint8_t> frame, bool ipv6, Service service) {
-  std::array<uint8_t, 64> bytes{};
-  std::copy_n(frame.begin(), std::min(frame.size(), bytes.size()), bytes.begin());
-  ConnectionFrames sender{.service = service, .destination_qpn = PeekDestinationQpn(frame)};
-  if (ipv6) {
-    std::memcpy(sender.source.bytes.data(), &bytes[22], 16);
-    std::memcpy(sender.destination.bytes.data(), &bytes[38], 16);
-  } else {
-    sender.source = sender.destination = Gid::FromIpv4({});
-    std::memcpy(&sender.source.bytes[12], &bytes[26], 4);
-    std::memcpy(&sender.destination.bytes[12], &bytes[30], 4);
-  }
-  return sender;
-}
-
-inline bool AreTheSame(const Packet& a, const Packet& b) {
-  return a.opcode == b.opcode && a.solicited == b.solicited && a.ack_request == b.ack_request &&
-         a.psn == b.psn && a.deth == b.deth && a.reth == b.reth && a.atomic == b.atomic &&
-         a.aeth == b.aeth && a.atomic_original == b.atomic_original && a.immediate == b.immediate &&
-         a.invalidate_rkey == b.invalidate_rkey && a.payload.data() == b.payload.data() &&
-         a.payload.size() == b.payload.size();
-}
-
 // Whether the predicted packet of this opcode has the fields of `expected`.
 template <uint8_t kOpcode>
-bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
+bool IsReadAs(const PacketView& packet, bool is_packet, const Packet& expected) {
   Packet predicted;
   if (ReadPredicted<kOpcode>(packet, predicted) != is_packet) return false;
   return !is_packet ||
@@ -49,8 +23,7 @@ bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expe
 }
 
 // The same for any packet of a reliable connection that is predicted.
-inline bool IsReadAsPredicted(const ConnectionPacket& packet, bool is_packet,
-                              const Packet& expected) {
+inline bool IsReadAsPredicted(const PacketView& packet, bool is_packet, const Packet& expected) {
   switch (packet.opcode()) {
     case kRcSendFirst:
       return IsReadAs<kRcSendFirst>(packet, is_packet, expected);
@@ -83,33 +56,50 @@ inline bool IsReadAsPredicted(const ConnectionPacket& packet, bool is_packet,
   }
 }
 
-// Whether header prediction and ParseFrame agree on a frame, for any connection that it may belong
-// to, and for every treatment of its ICRC.
+// Whether a frame is stripped in the same way behind `last`, whose headers may be the same, and
+// behind itself.
+inline bool IsStrippedAsAlone(std::span<const uint8_t> last, std::span<const uint8_t> frame) {
+  Decapsulator alone;
+  Decapsulator behind;
+  ReceivedPacket expected;
+  ReceivedPacket packet;
+  (void)behind.Strip(last, IcrcUse::kCarried, packet);
+  const DropReason reason = alone.Strip(frame, IcrcUse::kCarried, expected);
+  if (behind.Strip(frame, IcrcUse::kCarried, packet) != reason) return false;
+  if (behind.Strip(frame, IcrcUse::kCarried, packet) != reason) return false;
+  return reason != DropReason::kNone ||
+         (*packet.flow == *expected.flow && packet.bytes.data() == expected.bytes.data() &&
+          packet.bytes.size() == expected.bytes.size() &&
+          packet.identification == expected.identification &&
+          packet.is_icrc_right == expected.is_icrc_right &&
+          packet.frame_bytes == expected.frame_bytes);
+}
+
+// Whether header prediction and ParseFrame agree on a frame, whether its lengths and checksum are
+// compared at once or by the caller of FindRocePacket, for every treatment of its ICRC.
 inline bool BothWaysAgree(std::span<const uint8_t> frame) {
-  for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
+  for (const IcrcUse check : {IcrcUse::kCarried, IcrcUse::kWaived}) {
     Packet slow;
-    const bool is_packet = ParseFrame(frame, slow, check) == DropReason::kNone;
-    for (const bool ipv6 : {false, true}) {
-      for (const Service service : {Service::kReliableConnection, Service::kUnreliableConnection}) {
-        const ConnectionFrames sender = SupposedSender(frame, ipv6, service);
-        // GIDs of one IP version, as in the path of a queue pair.
-        if (ipv6 && (sender.source.IsIpv4Mapped() || sender.destination.IsIpv4Mapped())) continue;
-        const bool is_senders = is_packet && slow.source_gid == sender.source &&
-                                slow.destination_gid == sender.destination &&
-                                slow.destination_qpn == sender.destination_qpn &&
-                                slow.opcode.service == service &&
-                                PkeysMatch(slow.pkey, kDefaultPkey);
-        Packet fast;
-        if (ParseConnectionFrame(frame, sender, check, fast) != is_senders) return false;
-        if (is_senders && !AreTheSame(slow, fast)) return false;
-        ConnectionPacket packet;
-        if (service == Service::kReliableConnection &&
-            MatchConnectionFrame(frame, sender, check, packet) &&
-            !IsReadAsPredicted(packet, is_senders, slow)) {
-          return false;
-        }
-      }
+    const DropReason reason = ParseFrame(frame, slow, check);
+    Decapsulator decapsulator;
+    ReceivedPacket received;
+    const auto found = FindRocePacket(frame);
+    const bool is_roce = decapsulator.Strip(frame, check, received) == DropReason::kNone;
+    const bool is_found =
+        found && found->is_valid && found->ip_bytes == found->ip_header_bytes() + found->udp_bytes;
+    if (is_roce != is_found) return false;
+    if (!is_roce) continue;
+    const PacketView view = ViewPacket(received.bytes);
+    const bool is_ours =
+        received.bytes.data() == frame.data() + found->bth_at() &&
+        received.bytes.data() + received.bytes.size() + kIcrcBytes == frame.data() + found->end() &&
+        view.destination_qpn() == PeekDestinationQpn(frame);
+    if (!is_ours) return false;
+    if (!received.is_icrc_right || !view.has_known_version()) {
+      if (reason == DropReason::kNone) return false;
+      continue;
     }
+    if (!IsReadAsPredicted(view, reason == DropReason::kNone, slow)) return false;
   }
   return true;
 }

@@ -226,8 +226,8 @@ TEST(PrinterTest, Ipv6AddressesAsInRfc5952) {
 
 TEST(PrinterTest, OneLineAPacket) {
   Packet packet;
-  packet.source_gid = Gid::FromIpv4({10, 0, 0, 1});
-  packet.destination_gid = Gid::FromIpv4({10, 0, 0, 2});
+  packet.flow.source = Gid::FromIpv4({10, 0, 0, 1});
+  packet.flow.destination = Gid::FromIpv4({10, 0, 0, 2});
   packet.opcode = *ParseOpcode(0x06);
   packet.destination_qpn = Qpn{0x11};
   packet.psn = Psn(1234);

@@ -248,12 +248,12 @@ TEST_P(FrameParserTest, WrongIcrcIsDropped) {
   EXPECT_EQ(DropReason::kBadIcrc, Parse(frame_));
 }
 
-TEST_P(FrameParserTest, IcrcThatWasCheckedIsNotCheckedAgain) {
+TEST_P(FrameParserTest, IcrcThatIsWaivedIsNotChecked) {
   Packet packet;
   frame_.back() ^= 0x80;
-  EXPECT_EQ(DropReason::kNone, ParseFrame(frame_, packet, IcrcCheck::kDone));
+  EXPECT_EQ(DropReason::kNone, ParseFrame(frame_, packet, IcrcUse::kWaived));
   frame_.pop_back();
-  EXPECT_NE(DropReason::kNone, ParseFrame(frame_, packet, IcrcCheck::kDone));
+  EXPECT_NE(DropReason::kNone, ParseFrame(frame_, packet, IcrcUse::kWaived));
 }
 
 TEST_P(FrameParserTest, RandomBytesAreSafe) {

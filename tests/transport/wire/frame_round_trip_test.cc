@@ -120,11 +120,11 @@ TEST_P(FrameRoundTripTest, EveryOpcodeAndPayloadSize) {
       Packet packet;
       ASSERT_EQ(DropReason::kNone, ParseFrame(frame, packet));
       ExpectEqualOnWire(headers, packet);
-      EXPECT_EQ(addresses_.source, packet.source_gid);
-      EXPECT_EQ(addresses_.destination, packet.destination_gid);
-      EXPECT_EQ(kSourceMac, packet.source_mac);
-      EXPECT_EQ(0x6a, packet.traffic_class);
-      EXPECT_EQ(0xc123, packet.udp_source_port);
+      EXPECT_EQ(addresses_.source, packet.flow.source);
+      EXPECT_EQ(addresses_.destination, packet.flow.destination);
+      EXPECT_EQ(kSourceMac, packet.flow.source_mac);
+      EXPECT_EQ(0x6a, packet.flow.traffic_class);
+      EXPECT_EQ(0xc123, packet.flow.source_port);
       ASSERT_EQ(bytes, packet.payload.size());
       EXPECT_EQ(0, std::memcmp(payload.data(), packet.payload.data(), bytes));
     }
@@ -168,7 +168,7 @@ TEST_P(FrameRoundTripTest, FrameWithoutIcrcIsTheSameOnceItIsFilledIn) {
 
       Packet packet;
       EXPECT_EQ(DropReason::kBadIcrc, ParseFrame(frame, packet));
-      ASSERT_EQ(DropReason::kNone, ParseFrame(frame, packet, IcrcCheck::kWaived));
+      ASSERT_EQ(DropReason::kNone, ParseFrame(frame, packet, IcrcUse::kWaived));
       ExpectEqualOnWire(headers, packet);
       EXPECT_TRUE(std::ranges::equal(packet.payload, std::span(payload).first(piece.length)));
 

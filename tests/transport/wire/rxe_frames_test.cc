@@ -63,12 +63,13 @@ TEST_P(RxeFrameTest, BuilderGivesTheSameFrame) {
   Packet packet;
   ASSERT_EQ(DropReason::kNone, ParseFrame(frame_, packet));
   AddressVector address;
-  address.destination_gid = packet.destination_gid;
+  address.destination_gid = packet.flow.destination;
   std::copy_n(frame_.begin(), 6, address.destination_mac.begin());
-  address.traffic_class = packet.traffic_class;
+  address.traffic_class = packet.flow.traffic_class;
   address.hop_limit = frame_[kIpAt + (IsIpv6(frame_) ? 7 : 8)];
   if (IsIpv6(frame_)) address.flow_label = ParseIpv6(frame_.data() + kIpAt)->flow_label;
-  const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
+  const FrameBuilder builder(packet.flow.source_mac, packet.flow.source, address,
+                             packet.flow.source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   std::vector<uint8_t> ours(kMaxFrameBytes);
   ours.resize(builder.Emit(packet, {&piece, 1}, ours));

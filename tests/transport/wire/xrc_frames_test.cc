@@ -122,7 +122,7 @@ TEST(XrcFramesTest, TheNumberIsRead) {
   std::vector<uint8_t> frame = Build(0xb3);
   frame[kBthAt + 12] = 0xff;
   Packet packet;
-  ASSERT_EQ(ParseFrame(frame, packet, IcrcCheck::kWaived), DropReason::kNone);
+  ASSERT_EQ(ParseFrame(frame, packet, IcrcUse::kWaived), DropReason::kNone);
   EXPECT_EQ(packet.xrceth.srqn, Srqn{0x71727f});
   EXPECT_EQ(packet.atomic.compare, 0x2122232425262728u);
 }
@@ -140,7 +140,7 @@ TEST(XrcFramesTest, AFrameThatEndsInTheXrcethIsTooShort) {
   frame[14 + 10] = static_cast<uint8_t>(~sum >> 8);
   frame[14 + 11] = static_cast<uint8_t>(~sum);
   Packet packet;
-  EXPECT_EQ(ParseFrame(frame, packet, IcrcCheck::kWaived), DropReason::kTooShort);
+  EXPECT_EQ(ParseFrame(frame, packet, IcrcUse::kWaived), DropReason::kTooShort);
 }
 
 TEST(XrcFramesTest, IsPrintedWithItsQueue) {

@@ -13,6 +13,7 @@
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
 #include "transport/limits.h"
 #include "transport/route.h"
+#include "transport/wire/encapsulation.h"
 
 namespace uroce::nic {
 
@@ -95,25 +96,27 @@ class FabricPortTest : public ::testing::Test {
     const std::span<uint8_t> room = from.AcquireTransmit(route);
     if (room.empty()) return false;
     constexpr uint8_t kUdSendOnly = 0x64;
-    std::fill_n(room.begin(), 80, uint8_t{0});
-    room[0] = value;
-    room[12] = 0x08;  // IPv4
-    room[42] = kUdSendOnly;
-    from.CommitTransmit(80);
+    const transport::Flow flow = {.source = transport::Gid::FromIpv4({10, 0, 0, 1}),
+                                  .destination = transport::Gid::FromIpv4({10, 0, 0, 2})};
+    constexpr size_t kPacketBytes = 38;
+    uint8_t* const bth = EmitNetworkHeaders(flow, {value}, 0, kPacketBytes, room.data());
+    std::fill_n(bth, kPacketBytes, uint8_t{0});
+    *bth = kUdSendOnly;
+    from.CommitTransmit(static_cast<size_t>(bth + kPacketBytes - room.data()));
     from.Flush();
     return true;
   }
   struct Taken {
     int value = -1;  // none
     Route from = Route::kWire;
-    transport::IcrcCheck icrc_check = transport::IcrcCheck::kWaived;
+    transport::IcrcUse icrc = transport::IcrcUse::kWaived;
     bool operator==(const Taken&) const = default;
   };
   // The first byte of the next frame, if there is one.
   static Taken TakeAtOnce(FabricPort& port) {
     const PacketPort::ReceivedFrame frame = port.Receive();
     if (frame.bytes.empty()) return {};
-    const Taken taken = {frame.bytes[0], frame.from, frame.icrc_check};
+    const Taken taken = {frame.bytes[0], frame.from, frame.icrc};
     port.ReleaseReceived();
     return taken;
   }

@@ -324,7 +324,6 @@ TEST_F(FabricPortTest, FullRingIsBackPressureOfThatLinkOnly) {
 }
 
 TEST_F(FabricPortTest, LinksGoWithoutIcrcIfBothEndsCan) {
-  using transport::IcrcCheck;
   using transport::IcrcUse;
   const auto a = NewPort(), b = NewPort();
   icrc_ = IcrcUse::kCarried;
@@ -336,12 +335,12 @@ TEST_F(FabricPortTest, LinksGoWithoutIcrcIfBothEndsCan) {
     EXPECT_TRUE(SendByte(from, to, 1));
     const Taken taken = Take(to);
     EXPECT_EQ(taken.value, 1);
-    return std::pair(from.AcquireTransmit(RouteTo(to)).icrc, taken.icrc_check);
+    return std::pair(from.AcquireTransmit(RouteTo(to)).icrc, taken.icrc);
   };
-  EXPECT_EQ(check(*a, *b), std::pair(IcrcUse::kWaived, IcrcCheck::kWaived));
-  EXPECT_EQ(check(*b, *a), std::pair(IcrcUse::kWaived, IcrcCheck::kWaived));
-  EXPECT_EQ(check(*a, *impaired), std::pair(IcrcUse::kCarried, IcrcCheck::kNeeded));
-  EXPECT_EQ(check(*impaired, *a), std::pair(IcrcUse::kCarried, IcrcCheck::kNeeded));
+  EXPECT_EQ(check(*a, *b), std::pair(IcrcUse::kWaived, IcrcUse::kWaived));
+  EXPECT_EQ(check(*b, *a), std::pair(IcrcUse::kWaived, IcrcUse::kWaived));
+  EXPECT_EQ(check(*a, *impaired), std::pair(IcrcUse::kCarried, IcrcUse::kCarried));
+  EXPECT_EQ(check(*impaired, *a), std::pair(IcrcUse::kCarried, IcrcUse::kCarried));
 }
 
 // A port with links to many peers.

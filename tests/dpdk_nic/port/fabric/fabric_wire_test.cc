@@ -120,11 +120,11 @@ TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   EXPECT_EQ(uplink->Receive()[0], 1) << "it has waited";
 
   uplink->Waive(transport::IcrcUse::kWaivedWithHeaders);
-  EXPECT_EQ(uplink->icrc_check(), transport::IcrcCheck::kNeeded) << "for it leaves the host";
+  EXPECT_EQ(uplink->icrc_use(), transport::IcrcUse::kCarried) << "for it leaves the host";
   EXPECT_EQ(port->AcquireTransmit(Route::kWire).icrc, transport::IcrcUse::kCarried);
   uplink->Acquire()[0] = 2;
   uplink->Commit(62);
-  EXPECT_EQ(Take(*port), (Taken{2, Route::kWire, transport::IcrcCheck::kNeeded}));
+  EXPECT_EQ(Take(*port), (Taken{2, Route::kWire, transport::IcrcUse::kCarried}));
 }
 
 TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {

@@ -128,7 +128,7 @@ class OwnSocketsTest : public FabricPortTest {
     transport::Packet packet;
     while (true) {
       port.BeginReceiveBurst();
-      const auto frame = port.Receive().bytes;
+      const auto frame = ReceiveFrame(&port);
       if (!frame.empty()) {
         EXPECT_EQ(ParseFrame(frame, packet), DropReason::kNone);
         port.ReleaseReceived();
@@ -153,7 +153,7 @@ TEST_F(OwnSocketsTest, FramesToAnotherHostDoNotCrossUroced) {
     for (uint32_t psn = 1; psn <= 5; ++psn) {
       ASSERT_TRUE(Send(*port, {.source = own, .destination = other, .psn = psn}));
       const auto packet = Receive(*far);  // Receive checks its ICRC
-      EXPECT_EQ(packet.source_gid, own);
+      EXPECT_EQ(packet.flow.source, own);
       EXPECT_EQ(packet.psn.value(), psn);
     }
   }
@@ -173,8 +173,8 @@ TEST_F(OwnSocketsTest, AddressThatComesIsSentFrom) {
   ServeAll(*port);
   ASSERT_TRUE(Send(*port, {.source = added, .destination = kFar, .psn = 3}));
   ASSERT_TRUE(Send(*port, {.source = kNear, .destination = kFar, .psn = 4}));
-  EXPECT_EQ(Receive(*far).source_gid, added);
-  EXPECT_EQ(Receive(*far).source_gid, kNear);
+  EXPECT_EQ(Receive(*far).flow.source, added);
+  EXPECT_EQ(Receive(*far).flow.source, kNear);
   VethPair::Run("ip address del 10.77.0.8/24 dev near");
 }
 
@@ -262,7 +262,7 @@ TEST_F(OwnSocketsTest, FramesFromAnotherHostComeByTheProcessesOwnSockets) {
                               .psn = psn,
                               .destination_qpn = QpOf(BlockOf(*port))}));
       const auto packet = Receive(*port);
-      EXPECT_EQ(packet.source_gid, other);
+      EXPECT_EQ(packet.flow.source, other);
       EXPECT_EQ(packet.psn.value(), psn);
     }
   }
@@ -313,7 +313,7 @@ TEST_F(OwnSocketsTest, FrameForAnotherProcessIsPassedOnByUroced) {
     ASSERT_EQ(ParseFrame(uplink.Receive(), packet), DropReason::kNone) << psn;
     EXPECT_EQ(packet.psn.value(), psn);
     EXPECT_EQ(packet.destination_qpn, psn % 3 == 1 ? other_qpn : kManagement);
-    EXPECT_EQ(packet.source_gid, kFar);
+    EXPECT_EQ(packet.flow.source, kFar);
     uplink.Release();
   }
   EXPECT_EQ(CountAtUroced(*port), 0);

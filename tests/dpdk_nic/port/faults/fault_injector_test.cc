@@ -156,7 +156,7 @@ TEST(ChangeFrameTest, AMarkedFrameIsStillRightEverywhere) {
         EXPECT_TRUE(Change(R"("action": "ecn")", frame));
         transport::Packet packet;
         ASSERT_EQ(ParseFrame(frame, packet), DropReason::kNone) << ipv6 << " " << traffic_class;
-        EXPECT_EQ(packet.traffic_class, traffic_class | 3);
+        EXPECT_EQ(packet.flow.traffic_class, traffic_class | 3);
       }
     }
   }

@@ -313,7 +313,7 @@ TEST_F(ScenarioPortTest, AMarkedFrameIsTakenAndACorruptedOneIsNot) {
     ASSERT_EQ(frames.size(), 3u);
     transport::Packet packet;
     EXPECT_EQ(ParseFrame(frames[1], packet), transport::DropReason::kNone);
-    EXPECT_EQ(packet.traffic_class & 3, 3);
+    EXPECT_EQ(packet.flow.traffic_class & 3, 3);
     EXPECT_EQ(Judge(frames[0]), transport::DropReason::kNone);
     EXPECT_EQ(Judge(frames[2]), transport::DropReason::kBadIcrc);
   }

@@ -18,7 +18,6 @@
 namespace uroce::nic {
 namespace {
 
-using transport::IcrcCheck;
 using transport::IcrcUse;
 
 UniqueFd Dup(const UniqueFd& fd) { return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
@@ -76,12 +75,12 @@ TEST_F(RingLinkTest, IcrcIsWaivedByBothSidesOrNotAtAll) {
   SendByte(*asker_, 1);
   asked_->Waive(IcrcUse::kWaived);
   EXPECT_EQ(TakeByte(*asked_), 1);
-  EXPECT_EQ(asked_->icrc_check(), IcrcCheck::kWaived) << "whether the frame has one or not";
+  EXPECT_EQ(asked_->icrc_use(), IcrcUse::kWaived) << "whether the frame has one or not";
 
   EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kWaived);
   SendByte(*asked_, 2);
   EXPECT_EQ(TakeByte(*asker_), 2);
-  EXPECT_EQ(asker_->icrc_check(), IcrcCheck::kWaived);
+  EXPECT_EQ(asker_->icrc_use(), IcrcUse::kWaived);
 }
 
 TEST_F(RingLinkTest, NetworkHeadersAreWaivedByBothSidesOrNotAtAll) {
@@ -89,12 +88,12 @@ TEST_F(RingLinkTest, NetworkHeadersAreWaivedByBothSidesOrNotAtAll) {
   asked_->Waive(IcrcUse::kWaived);
   for (RingLink* const end : {asker_.get(), asked_.get()}) {
     EXPECT_EQ(end->Acquire().icrc, IcrcUse::kWaived);
-    EXPECT_EQ(end->icrc_check(), IcrcCheck::kWaived);
+    EXPECT_EQ(end->icrc_use(), IcrcUse::kWaived);
   }
   asked_->Waive(IcrcUse::kWaivedWithHeaders);
   for (RingLink* const end : {asker_.get(), asked_.get()}) {
     EXPECT_EQ(end->Acquire().icrc, IcrcUse::kWaivedWithHeaders);
-    EXPECT_EQ(end->icrc_check(), IcrcCheck::kWaivedWithHeaders);
+    EXPECT_EQ(end->icrc_use(), IcrcUse::kWaivedWithHeaders);
   }
 }
 
@@ -108,7 +107,7 @@ TEST_F(RingLinkTest, IcrcIsCheckedIfOnlyThePeerWaives) {
   asked_->Waive(IcrcUse::kWaived);
   SendByte(*asked_, 1);
   EXPECT_EQ(TakeByte(*asker_), 1);
-  EXPECT_EQ(asker_->icrc_check(), IcrcCheck::kNeeded);
+  EXPECT_EQ(asker_->icrc_use(), IcrcUse::kCarried);
   EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kCarried);
 }
 

@@ -11,13 +11,13 @@
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "tests/dpdk_nic/port/udp/control_message.h"
 #include "tests/dpdk_nic/port/udp/udp_frames.h"
+#include "transport/wire/encapsulation.h"
 
 namespace uroce::nic {
 namespace {
 
 using transport::DropReason;
 using transport::Gid;
-using transport::IcrcCheck;
 
 const Gid kPeer = Gid::FromIpv4({10, 0, 0, 1});
 const Gid kOwn = Gid::FromIpv4({10, 0, 0, 2});
@@ -48,21 +48,31 @@ class DatagramTest : public testing::Test {
     bytes_.insert(bytes_.end(), frame.begin() + static_cast<ptrdiff_t>(header_bytes), frame.end());
   }
   void Start(size_t segment_bytes, const Gid& peer = kPeer, const Gid& own = kOwn) {
-    room_.assign(DatagramFrames::kHeadroomBytes, 0xee);
-    room_.insert(room_.end(), bytes_.begin(), bytes_.end());
-    const DatagramInfo info = {.source = peer,
-                               .destination = own,
-                               .source_port = 0xc123,
-                               .traffic_class = 0x0a,
+    const DatagramInfo info = {.flow = {.source = peer,
+                                        .destination = own,
+                                        .source_port = 0xc123,
+                                        .traffic_class = 0x0a,
+                                        .hop_limit = 64},
                                .segment_bytes = segment_bytes};
-    frames_ = DatagramFrames(std::span(room_).subspan(DatagramFrames::kHeadroomBytes), info,
-                             {2, 0, 0, 0, 0, 2});
+    run_ = DatagramRun(bytes_, info);
   }
-  std::span<const uint8_t> Next() { return frames_.Next(&peers_, &drops_); }
+  // The frame of the next packet.
+  std::span<const uint8_t> Next() {
+    packet_ = run_.Next(&peers_, &drops_);
+    if (packet_ == nullptr) return {};
+    const auto& [flow, bytes, identification, is_right, from, frame_bytes] = *packet_;
+    frame_.resize(frame_bytes);
+    const size_t packet_bytes = bytes.size() + transport::kIcrcBytes;
+    uint8_t* const end = EmitNetworkHeaders(*flow, {}, identification, packet_bytes, frame_.data());
+    EXPECT_EQ(end + packet_bytes, frame_.data() + frame_.size());
+    std::copy_n(bytes.begin(), packet_bytes, end);
+    return frame_;
+  }
 
   std::vector<uint8_t> bytes_;
-  std::vector<uint8_t> room_;
-  DatagramFrames frames_;
+  DatagramRun run_;
+  const transport::ReceivedPacket* packet_ = nullptr;
+  std::vector<uint8_t> frame_;
   PeerIdentifications peers_;
   PortDrops drops_;
 };
@@ -74,7 +84,8 @@ TEST_F(DatagramTest, ReceivedFrameEqualsTheSentFrame) {
   const auto frame = Next();
   ASSERT_EQ(frame.size(), sent.size());
   EXPECT_EQ(JudgeFrame(frame), DropReason::kNone);
-  EXPECT_EQ(frames_.icrc_check(), IcrcCheck::kDone);
+  EXPECT_TRUE(packet_->is_icrc_right);
+  EXPECT_EQ(packet_->identification, 777);
   EXPECT_EQ(std::vector(frame.begin() + 12, frame.end()),
             std::vector(sent.begin() + 12, sent.end()))
       << "all but the Ethernet addresses, which follow from the IP addresses";
@@ -106,9 +117,9 @@ TEST_F(DatagramTest, Ipv6FrameIsMadeOfIpv6) {
   Start(bytes_.size(), peer, own);
   transport::Packet packet;
   ASSERT_EQ(ParseFrame(Next(), packet), DropReason::kNone);
-  EXPECT_EQ(frames_.icrc_check(), IcrcCheck::kNeeded) << "of IPv6, the port need not look at it";
-  EXPECT_EQ(packet.source_gid, peer);
-  EXPECT_EQ(packet.traffic_class, 0x0a);
+  EXPECT_TRUE(packet_->is_icrc_right);
+  EXPECT_EQ(packet.flow.source, peer);
+  EXPECT_EQ(packet.flow.traffic_class, 0x0a);
 }
 
 TEST_F(DatagramTest, OneWrongBitIsLeftToTheTransport) {
@@ -123,7 +134,7 @@ TEST_F(DatagramTest, OneWrongBitIsLeftToTheTransport) {
     Start(bytes_.size());
     const auto frame = Next();
     const bool is_right = JudgeFrame(frame) == DropReason::kNone;
-    EXPECT_EQ(frames_.icrc_check() == IcrcCheck::kDone, is_right) << "of bit " << bit;
+    EXPECT_EQ(packet_->is_icrc_right, is_right) << "of bit " << bit;
     explained += is_right ? 1 : 0;
   }
   EXPECT_LE(explained, 1);
@@ -161,9 +172,9 @@ TEST_F(DatagramTest, ControlMessagesAreRead) {
   message.Add(SOL_UDP, UDP_GRO, int{1'040});
   DatagramInfo info;
   ASSERT_TRUE(ReadDatagramInfo(message.header(), 5'000, kOwn, &info, &drops_));
-  EXPECT_EQ(info.source, kPeer);
-  EXPECT_EQ(info.source_port, 49'999);
-  EXPECT_EQ(info.traffic_class, 0x0b);
+  EXPECT_EQ(info.flow.source, kPeer);
+  EXPECT_EQ(info.flow.source_port, 49'999);
+  EXPECT_EQ(info.flow.traffic_class, 0x0b);
   EXPECT_EQ(info.segment_bytes, 1'040u);
 }
 
@@ -187,7 +198,7 @@ TEST_F(DatagramTest, DestinationIsThatOfTheControlMessage) {
   std::copy(kOwn.bytes.begin() + 12, kOwn.bytes.end(), reinterpret_cast<uint8_t*>(&to.ipi_addr));
   message.Add(IPPROTO_IP, IP_PKTINFO, to);
   ASSERT_TRUE(ReadDatagramInfo(message.header(), 80, any, &info, &drops_));
-  EXPECT_EQ(info.destination, kOwn);
+  EXPECT_EQ(info.flow.destination, kOwn);
 }
 
 TEST_F(DatagramTest, EveryReasonToDropAMessageIsCounted) {

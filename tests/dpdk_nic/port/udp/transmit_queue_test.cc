@@ -24,12 +24,12 @@ class TransmitQueueTest : public testing::Test {
   // The frame as the kernel would put it on the wire.
   std::vector<uint8_t> OnWire(size_t index, uint16_t identification) {
     const OutgoingFrame& frame = queue_->frame(index);
-    UdpFrameSpec spec = {.source = frame.source, .destination = frame.destination};
+    UdpFrameSpec spec = {.source = frame.flow.source, .destination = frame.flow.destination};
     const auto payload = queue_->payload(index);
     spec.payload_bytes = static_cast<uint32_t>(payload.size() - 16);
     spec.source_port = 4791;
     std::vector<uint8_t> wire = spec.Build();
-    if (!frame.is_ipv6()) wire = WithIdentification(wire, identification);
+    if (!frame.flow.is_ipv6()) wire = WithIdentification(wire, identification);
     std::copy(payload.begin(), payload.end(), wire.end() - static_cast<ptrdiff_t>(payload.size()));
     return wire;
   }

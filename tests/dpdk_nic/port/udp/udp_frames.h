@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -66,6 +67,12 @@ inline void Send(PacketPort* port, const std::vector<UdpFrameSpec>& specs) {
     port->CommitTransmit(spec.Build(room));
   }
   port->Flush();
+}
+
+// The next frame, until the next call; without bytes when there is none now.
+inline std::span<const uint8_t> ReceiveFrame(PacketPort* port) {
+  static std::array<uint8_t, transport::kMaxFrameBytes> room;
+  return port->ReceiveEthernet(room).bytes;
 }
 
 // Waits up to a minute until the port's wait_fd() is readable.

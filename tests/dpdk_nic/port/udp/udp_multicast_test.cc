@@ -54,7 +54,7 @@ const Members kMembers[] = {{kNear, kFar, Group(1)},
 std::vector<uint32_t> Receive(PacketPort* port, const Gid& from, const Gid& to, size_t count) {
   std::vector<uint32_t> numbers;
   while (numbers.size() < count) {
-    const auto frame = port->Receive().bytes;
+    const auto frame = ReceiveFrame(port);
     if (frame.empty()) {
       pollfd poller = {.fd = port->wait_fd(), .events = POLLIN, .revents = 0};
       if (poll(&poller, 1, kTimeoutMs) == 1) continue;
@@ -63,8 +63,8 @@ std::vector<uint32_t> Receive(PacketPort* port, const Gid& from, const Gid& to, 
     }
     transport::Packet packet;
     EXPECT_EQ(ParseFrame(frame, packet), DropReason::kNone);
-    EXPECT_EQ(packet.source_gid, from);
-    EXPECT_EQ(packet.destination_gid, to);
+    EXPECT_EQ(packet.flow.source, from);
+    EXPECT_EQ(packet.flow.destination, to);
     EXPECT_EQ((frame[0] & 1) != 0, to.IsMulticast());
     numbers.push_back(packet.psn.value());
     port->ReleaseReceived();

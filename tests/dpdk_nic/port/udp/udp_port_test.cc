@@ -23,7 +23,6 @@ namespace {
 
 using transport::DropReason;
 using transport::Gid;
-using transport::IcrcCheck;
 
 const Gid kOurLoopback = Gid::FromIpv4({127, 0, 0, 2});
 const Gid kPeerLoopback = Gid::FromIpv4({127, 0, 0, 3});
@@ -58,7 +57,7 @@ class UdpPortTest : public testing::Test {
   static std::vector<std::vector<uint8_t>> Receive(UdpPort* port, size_t count) {
     std::vector<std::vector<uint8_t>> frames;
     while (frames.size() < count) {
-      const auto frame = port->Receive().bytes;
+      const auto frame = ReceiveFrame(port);
       if (!frame.empty()) {
         frames.emplace_back(frame.begin(), frame.end());
         port->ReleaseReceived();
@@ -96,9 +95,9 @@ TEST_F(UdpPortTest, FramesArriveAsTheyWereSent) {
       ASSERT_EQ(ParseFrame(frames[i], packet), DropReason::kNone) << i;
       EXPECT_EQ(packet.psn.value(), i);
       EXPECT_EQ(packet.payload.size(), specs[i].payload_bytes);
-      EXPECT_EQ(packet.source_gid, near);
-      EXPECT_EQ(packet.destination_gid, far);
-      EXPECT_EQ(packet.udp_source_port, 4791);
+      EXPECT_EQ(packet.flow.source, near);
+      EXPECT_EQ(packet.flow.destination, far);
+      EXPECT_EQ(packet.flow.source_port, 4791);
     }
     EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
     EXPECT_EQ(receiver->counters().receive_malformed, 0u);
@@ -121,7 +120,7 @@ TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
     for (size_t i = 0; i < frames.size(); ++i) {
       transport::Packet packet;
       ASSERT_EQ(ParseFrame(frames[i], packet), DropReason::kNone);
-      EXPECT_EQ(packet.traffic_class, specs[i].traffic_class);
+      EXPECT_EQ(packet.flow.traffic_class, specs[i].traffic_class);
     }
   }
 }
@@ -177,17 +176,25 @@ TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
   }
 }
 
-TEST_F(UdpPortTest, IcrcIsCheckedOnce) {
-  for (const auto& [near, far, check] :
-       {std::tuple(kOurLoopback, kPeerLoopback, IcrcCheck::kDone),
-        std::tuple(kOurLoopback6, kPeerLoopback6, IcrcCheck::kNeeded)}) {
+TEST_F(UdpPortTest, PacketHasNoHeadersAndItsIcrcIsChecked) {
+  for (const auto& [near, far] :
+       {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
     const auto sender = Open(near);
     const auto receiver = Open(far);
-    Send(sender.get(), {{.source = near, .destination = far}});
+    const UdpFrameSpec spec = {.source = near, .destination = far, .traffic_class = 2};
+    Send(sender.get(), {spec});
     ASSERT_TRUE(WaitFor(*receiver));
-    const auto frame = receiver->Receive();
-    EXPECT_EQ(JudgeFrame(frame.bytes), DropReason::kNone);
-    EXPECT_EQ(frame.icrc_check, check) << "the port needs it for the identification of IPv4 only";
+    const auto received = receiver->Receive();
+    ASSERT_NE(received.packet, nullptr);
+    const transport::ReceivedPacket& packet = *received.packet;
+    EXPECT_TRUE(packet.is_icrc_right);
+    EXPECT_EQ(packet.flow->source, near);
+    EXPECT_EQ(packet.flow->destination, far);
+    EXPECT_EQ(packet.flow->traffic_class, 2);
+    EXPECT_EQ(packet.flow->source_port, 4'791);
+    EXPECT_EQ(packet.frame_bytes, spec.Build().size());
+    EXPECT_EQ(packet.bytes.size(), received.bytes.size() - transport::kIcrcBytes);
+    EXPECT_EQ(received.bytes[0], 0x04) << "the BTH begins with the opcode";
   }
 }
 

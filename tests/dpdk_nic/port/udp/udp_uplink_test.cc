@@ -63,7 +63,7 @@ bool Listens() {
 transport::Packet Receive(PacketPort* port) {
   transport::Packet packet;
   while (true) {
-    const auto frame = port->Receive().bytes;
+    const auto frame = ReceiveFrame(port);
     if (!frame.empty()) {
       EXPECT_EQ(ParseFrame(frame, packet), DropReason::kNone);
       port->ReleaseReceived();
@@ -126,13 +126,13 @@ TEST_F(UdpUplinkTest, OpensWhenAHostIsNamedAndReachesIt) {
   for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
     Send(uplink.get(), {{.source = own, .destination = other, .psn = 5, .traffic_class = 2}});
     auto packet = Receive(far.get());
-    EXPECT_EQ(packet.source_gid, own);
+    EXPECT_EQ(packet.flow.source, own);
     EXPECT_EQ(packet.psn.value(), 5u);
-    EXPECT_EQ(packet.traffic_class, 2);
+    EXPECT_EQ(packet.flow.traffic_class, 2);
     Send(far.get(), {{.source = other, .destination = own, .psn = 6}});
     packet = Receive(uplink.get());
-    EXPECT_EQ(packet.source_gid, other);
-    EXPECT_EQ(packet.destination_gid, own);
+    EXPECT_EQ(packet.flow.source, other);
+    EXPECT_EQ(packet.flow.destination, own);
     EXPECT_EQ(packet.psn.value(), 6u);
   }
   EXPECT_EQ(uplink->TakeNotice().sentence, "");
@@ -147,7 +147,7 @@ TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
   const auto far = OpenFar();
   for (const Gid& own : {second, kNear, second}) {
     Send(uplink.get(), {{.source = own, .destination = kFar}});
-    EXPECT_EQ(Receive(far.get()).source_gid, own);
+    EXPECT_EQ(Receive(far.get()).flow.source, own);
   }
   VethPair::Run("ip address del 10.77.0.9/24 dev near");
 }
@@ -248,7 +248,7 @@ TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceTheUplinkIsOpen) {
     pollfd poller = {.fd = fd, .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&poller, 1, kTimeoutMs), 1);
     Send(far.get(), {spec});
-    EXPECT_EQ(Receive(uplink.get()).source_gid, other) << "it is for no process with a socket";
+    EXPECT_EQ(Receive(uplink.get()).flow.source, other) << "it is for no process with a socket";
     EXPECT_TRUE(uplink->Receive().bytes.empty());
     Send(uplink.get(), {{.source = own, .destination = other, .psn = 3}});
     EXPECT_EQ(Receive(far.get()).psn.value(), 3u);

@@ -99,8 +99,8 @@ class UdpWireTest : public testing::Test {
       EXPECT_EQ(ParseFrame(frames[i], packet), DropReason::kNone) << "of frame " << i;
       EXPECT_EQ(packet.psn.value(), specs[i].psn);
       EXPECT_EQ(packet.payload.size(), specs[i].payload_bytes);
-      EXPECT_EQ(packet.traffic_class, specs[i].traffic_class);
-      EXPECT_EQ(packet.udp_source_port, 4'791);
+      EXPECT_EQ(packet.flow.traffic_class, specs[i].traffic_class);
+      EXPECT_EQ(packet.flow.source_port, 4'791);
       if (specs[i].source.IsIpv4Mapped()) {
         identifications.push_back(transport::Load16(&frames[i][18]));
         EXPECT_EQ(frames[i][20], 0x40) << "must not be fragmented";
