@@ -1,6 +1,7 @@
 #include "transport/endpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -66,8 +67,9 @@ bool IsBlocked(const EndpointConfig& config, const QueuePair& member, const Pack
 
 // Whether a frame of ours goes to a multicast group: the group bit of the Ethernet address is set.
 // The mark of a headerless frame has that bit, too.
-bool IsMulticast(std::span<const uint8_t> frame) {
-  return (frame[0] & 1) != 0 && !IsBareFrame(frame);
+bool IsMulticast(const FrameRoom& built) {
+  if (built.flow != nullptr) return built.flow->destination.IsMulticast();
+  return (built[0] & 1) != 0 && !IsBareFrame(built);
 }
 
 }  // namespace
@@ -403,14 +405,16 @@ size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   // The wire brings no copy back for the members among our own queue pairs.
   if (frame_bytes != 0 && IsMulticast(out) && config_.copies_to_own_members) {
-    LoopBackMulticast(now, out.first(frame_bytes), out.icrc);
+    LoopBackMulticast(now, frame_bytes, out);
   }
   return frame_bytes;
 }
 
-void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc) {
+void Endpoint::LoopBackMulticast(Time now, size_t frame_bytes, const FrameRoom& built) {
+  std::array<uint8_t, kMaxFrameBytes> copy;
   Packet packet;
-  if (ParseFrame(frame, packet, icrc) != DropReason::kNone) return;
+  const auto frame = BuiltFrame(built, frame_bytes, copy);
+  if (ParseFrame(frame, packet, built.icrc) != DropReason::kNone) return;
   packet.from = Route::kLoopback;
   const DropReason result = Deliver(now, packet);
   const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;

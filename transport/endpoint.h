@@ -185,7 +185,7 @@ class Endpoint {
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result);
-  void LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc);
+  void LoopBackMulticast(Time now, size_t frame_bytes, const FrameRoom& built);
   size_t ChooseFreeQpn();
 
   struct Free {

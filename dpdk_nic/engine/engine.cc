@@ -272,9 +272,9 @@ int Engine::Transmit(Time now, Route route, int most, auto has_frame, auto poll_
     const size_t frame_bytes = poll_frame(room);
     if (frame_bytes == 0) break;
     ++sent;
-    if (turns_back(room.first(frame_bytes))) [[unlikely]]
+    if (turns_back(room, frame_bytes)) [[unlikely]]
       continue;
-    Commit(now, route, room.first(frame_bytes), room.icrc);
+    Commit(now, route, room, frame_bytes);
   }
   return sent;
 }
@@ -284,7 +284,7 @@ int Engine::TransmitFromLinkLayer(Time now) {
   return Transmit(
       now, Route::kWire, kTransmitBurst, [&] { return link_layer.HasTransmit(); },
       [&](std::span<uint8_t> room) { return link_layer.PollTransmit(now, room); },
-      [](std::span<const uint8_t>) { return false; });
+      [](const transport::FrameRoom&, size_t) { return false; });
 }
 
 int Engine::TransmitTo(Route route, Time now, int most) {
@@ -292,37 +292,49 @@ int Engine::TransmitTo(Route route, Time now, int most) {
   return Transmit(
       now, route, most, [&] { return endpoint->HasTransmit(route); },
       [&](const transport::FrameRoom& room) { return endpoint->PollTransmit(now, route, room); },
-      [&](std::span<const uint8_t> frame) {
+      [&](const transport::FrameRoom& built, size_t frame_bytes) {
         lock_.AssertHeld();
-        return watch_.is_on() && route == Route::kWire && watch_.TurnsBack(now, frame, *endpoint);
+        return watch_.is_on() && route == Route::kWire && built.flow == nullptr &&
+               watch_.TurnsBack(now, built.first(frame_bytes), *endpoint);
       });
 }
 
-void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcUse icrc) {
+void Engine::Commit(Time now, Route route, const transport::FrameRoom& built, size_t frame_bytes) {
   if (watch_.is_on()) [[unlikely]] {
     using Direction = FrameTap::Direction;
     const bool is_looped_back = route == Route::kLoopback;
-    watch_.OnSent(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame, icrc,
-                  endpoint_);
+    watch_.OnSent(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent,
+                  transport::BuiltFrame(built, frame_bytes, spare_frame_), built.icrc, endpoint_);
   }
-  port_->CommitTransmit(frame.size());
+  port_->CommitTransmit(frame_bytes);
   frame_policy_.FrameGiven();
 }
 
-// No other process can change these frames between building and reading: they need no ICRC.
+// No other process can change these packets between building and reading: they need no ICRC.
 int Engine::LoopBack(Time now) {
-  const transport::FrameRoom room(spare_frame_, IcrcUse::kWaived);
+  transport::Flow flow;
+  transport::FrameRoom room(spare_frame_, IcrcUse::kWaived);
+  room.flow = &flow;
   int looped = 0;
   while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
     const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, room);
     if (frame_bytes == 0) break;
-    const std::span<const uint8_t> frame = room.first(frame_bytes);
     if (watch_.is_on()) [[unlikely]]
-      watch_.OnSent(now, FrameTap::Direction::kLoopedBack, frame, room.icrc, endpoint_);
-    endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcUse::kWaived);
+      TapLoopedBack(now, room, frame_bytes);
+    const size_t around = transport::NetworkHeaderBytes(flow) + transport::kIcrcBytes;
+    endpoint_.OnPacket(now, {.flow = &flow,
+                             .bytes = room.first(frame_bytes - around),
+                             .from = Route::kLoopback,
+                             .frame_bytes = frame_bytes});
     ++looped;
   }
   return looped;
+}
+
+void Engine::TapLoopedBack(Time now, const transport::FrameRoom& built, size_t frame_bytes) {
+  std::array<uint8_t, transport::kMaxFrameBytes> copy;
+  watch_.OnSent(now, FrameTap::Direction::kLoopedBack,
+                transport::BuiltFrame(built, frame_bytes, copy), built.icrc, endpoint_);
 }
 
 void Engine::EndPass() {
@@ -388,7 +400,7 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   const Time now = clock_.Now();
   const size_t frame_bytes = endpoint_.BuildAtOnce(now, qp, room);
   if (frame_bytes == 0) return false;
-  Commit(now, route, room.first(frame_bytes), room.icrc);
+  Commit(now, route, room, frame_bytes);
   frame_policy_.SentAtOnce(now, awaits_answers);
   return true;
 }

@@ -159,9 +159,11 @@ class Engine {
                auto poll_frame, auto turns_back) UROCE_REQUIRES(lock_);
   int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
-  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,
-              transport::IcrcUse icrc) UROCE_REQUIRES(lock_);
+  void Commit(transport::Time now, transport::Route route, const transport::FrameRoom& built,
+              size_t frame_bytes) UROCE_REQUIRES(lock_);
   int LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
+  void TapLoopedBack(transport::Time now, const transport::FrameRoom& built, size_t frame_bytes)
+      UROCE_REQUIRES(lock_);
   bool SendAtOnce(transport::QueuePair& qp) UROCE_REQUIRES(lock_);
   void EndPass() UROCE_REQUIRES(lock_);
   bool HasTransmit() const UROCE_REQUIRES(lock_);

@@ -46,16 +46,18 @@ class PacketPort : public transport::PeerProgress {
   // Receive for a caller that looks at headers: a packet without them gets some, in `room`, which
   // holds transport::kMaxFrameBytes. Its ICRC is right or wrong as it was received.
   ReceivedFrame ReceiveEthernet(std::span<uint8_t> room);
+  // Sends an Ethernet frame that lies elsewhere. False if the route takes none now.
+  bool SendEthernet(transport::Route route, std::span<const uint8_t> frame);
   // The Ethernet frame of a received packet, in `room`.
   std::span<const uint8_t> EthernetFrameOf(const ReceivedFrame& received,
                                            std::span<uint8_t> room) const;
 
   // A buffer for the next frame to send by `route`, or an empty one if the route takes none now
   // (back-pressure: try again later). It holds transport::kMaxFrameBytes, or the longest frame of
-  // an endpoint with the port's MTU if that is shorter. A port without a peer takes frames and
-  // drops them; while it still looks for the peer it keeps some. Asking again for the same route
-  // without committing gives the same buffer. A port without links is asked for the wire only, and
-  // for kLoopback if it carries that.
+  // an endpoint with the port's MTU if that is shorter. A packet whose flow has no destination is
+  // dropped. A port without a peer takes frames and drops them; while it still looks for the peer
+  // it keeps some. Asking again for the same route without committing gives the same buffer. A port
+  // without links is asked for the wire only, and for kLoopback if it carries that.
   virtual transport::FrameRoom AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;

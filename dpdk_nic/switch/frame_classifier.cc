@@ -75,7 +75,6 @@ FrameKind Classify(const FrameHead& head, size_t frame_bytes, RoceHeaders* heade
   const bool is_ipv6 = network->version == transport::IpVersion::kIpv6;
   if (!network->is_valid) return is_ipv6 ? FrameKind::kMalformed : FrameKind::kOther;
   static_cast<transport::Flow&>(*headers) = network->flow;
-  std::memcpy(headers->destination_mac.data(), head.at(0), headers->destination_mac.size());
   headers->packet_end = network->end();
   constexpr size_t kLeastBytes = UdpHeader::kBytes + Bth::kBytes + transport::kIcrcBytes;
   const bool is_whole =

@@ -34,7 +34,6 @@ class FrameHead {
 
 // The headers of a RoCEv2 frame, as far as the switch needs them.
 struct RoceHeaders : transport::Flow {
-  transport::MacAddress destination_mac{};
   // nullopt if it is unknown.
   std::optional<transport::Opcode> opcode;
   transport::Qpn destination_qpn;

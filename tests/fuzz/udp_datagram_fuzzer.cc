@@ -163,10 +163,8 @@ void CheckPacket(const transport::ReceivedPacket& received, std::span<const uint
   const transport::Flow& flow = *received.flow;
   UROCE_REQUIRE(flow.source == source && flow.destination == own);
   UROCE_REQUIRE(flow.traffic_class == options.traffic_class && flow.source_port == kSourcePort);
-  std::vector<uint8_t> frame(transport::kMaxFrameBytes);
-  uint8_t* const end =
-      EmitNetworkHeaders(flow, {}, received.identification, part.size(), frame.data());
-  frame.resize(static_cast<size_t>(std::copy(part.begin(), part.end(), end) - frame.data()));
+  std::vector<uint8_t> room(transport::kMaxFrameBytes);
+  const auto frame = Encapsulate(flow, received.identification, part, room);
   UROCE_REQUIRE(frame.size() == received.frame_bytes);
   transport::Packet packet;
   const DropReason reason = ParseFrame(frame, packet, IcrcUse::kWaived);

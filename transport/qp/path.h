@@ -23,13 +23,11 @@ class Path {
                      Qpn local, Qpn remote) {
     Path path(config, source, address, local, remote);
     path.is_connection_ = true;
-    path.source_ = source;
-    path.peer_ = address.destination_gid;
     return path;
   }
 
   Route route() const { return route_; }
-  const Gid& source() const { return source_; }  // of a connection only
+  const Gid& source() const { return builder_.flow().source; }
   const FrameBuilder& builder() const { return builder_; }
   // See FrameBuilder.
   void SetConnection(const FrameBuilder::Connection& connection) {
@@ -39,12 +37,11 @@ class Path {
   bool is_connection() const { return is_connection_; }
   // Of a connection only: whether a packet that came by `from` is the peer's.
   bool Matches(const Flow& flow, Route from) const {
-    return flow.source == peer_ && flow.destination == source_ && from == route_;
+    const Flow& ours = builder_.flow();
+    return flow.source == ours.destination && flow.destination == ours.source && from == route_;
   }
 
  private:
-  Gid source_;
-  Gid peer_;
   bool is_connection_ = false;
   Route route_ = Route::kWire;
   FrameBuilder builder_;

@@ -61,6 +61,7 @@ IpFields ReadIpv6(const uint8_t* ip, NetworkHeaders& headers) {
 
 // Reads Ethernet and IP headers, all bytes of which are there, into `headers`, which is empty.
 IpFields ReadIp(bool is_ipv6, const uint8_t* frame, NetworkHeaders& headers) {
+  std::memcpy(headers.flow.destination_mac.data(), frame, 6);
   std::memcpy(headers.flow.source_mac.data(), frame + EthernetHeader::kSourceOffset, 6);
   headers.version = is_ipv6 ? IpVersion::kIpv6 : IpVersion::kIpv4;
   headers.udp_at = kIp + (is_ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
@@ -185,6 +186,7 @@ DropReason Decapsulator::StripOther(std::span<const uint8_t> frame, IcrcUse icrc
   if (reason != DropReason::kNone) return reason;
   version_ = headers.version;
   flow_ = headers.flow;
+  flow_.destination_mac = {};  // IsLikeLast does not compare it
   packet.identification = headers.identification;
   if (version_ == IpVersion::kIpv4) {
     Take<IpVersion::kIpv4>(frame, headers.udp_bytes, icrc, packet);
@@ -240,9 +242,9 @@ uint8_t* EmitIpHeader(const Flow& flow, uint16_t identification, size_t packet_b
   return out + Ipv4Header::kBytes;
 }
 
-uint8_t* EmitNetworkHeaders(const Flow& flow, const MacAddress& destination_mac,
-                            uint16_t identification, size_t packet_bytes, uint8_t* out) {
-  EmitEthernet({.destination = destination_mac,
+uint8_t* EmitNetworkHeaders(const Flow& flow, uint16_t identification, size_t packet_bytes,
+                            uint8_t* out) {
+  EmitEthernet({.destination = flow.destination_mac,
                 .source = flow.source_mac,
                 .ether_type = flow.is_ipv6() ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
                out);
@@ -254,13 +256,32 @@ uint8_t* EmitNetworkHeaders(const Flow& flow, const MacAddress& destination_mac,
   return udp + UdpHeader::kBytes;
 }
 
-Qpn PeekDestinationQpn(std::span<const uint8_t> frame) {
-  constexpr size_t kQpnOffset = 4;  // in the BTH, below eight other bits
-  constexpr size_t kIpv4BthAt = kIp + Ipv4Header::kBytes + UdpHeader::kBytes;
-  if (frame.size() < kIpv4BthAt + Bth::kBytes) return {};
-  const bool is_ipv6 = frame.size() >= kMaxNetworkHeaderBytes + Bth::kBytes &&
-                       Load16(&frame[EthernetHeader::kEtherTypeOffset]) == EthernetHeader::kIpv6;
-  return {Low24(Load32(&frame[(is_ipv6 ? kMaxNetworkHeaderBytes : kIpv4BthAt) + kQpnOffset]))};
+std::span<const uint8_t> Encapsulate(const Flow& flow, uint16_t identification,
+                                     std::span<const uint8_t> packet, std::span<uint8_t> out) {
+  uint8_t* const bth = EmitNetworkHeaders(flow, identification, packet.size(), out.data());
+  return {out.data(), std::copy(packet.begin(), packet.end(), bth)};
+}
+
+std::span<const uint8_t> BuiltFrame(const FrameRoom& built, size_t frame_bytes,
+                                    std::span<uint8_t> room) {
+  if (built.flow == nullptr) return built.first(frame_bytes);
+  const auto packet = built.first(frame_bytes - NetworkHeaderBytes(*built.flow));
+  return Encapsulate(*built.flow, 0, packet, room);
+}
+
+void CopyFrame(std::span<const uint8_t> frame, const FrameRoom& room) {
+  if (room.flow == nullptr) {
+    std::copy(frame.begin(), frame.end(), room.begin());
+    return;
+  }
+  room.flow->destination = {};
+  const auto headers = FindRocePacket(frame);
+  const bool is_packet = headers && headers->is_whole() && headers->end() == frame.size() &&
+                         headers->udp_bytes % 4 == 0;
+  if (!is_packet) return;
+  *room.flow = headers->flow;
+  const auto packet = frame.subspan(headers->bth_at());
+  std::copy(packet.begin(), packet.end(), room.begin());
 }
 
 bool IsUdp(std::span<const uint8_t> frame) {

@@ -10,7 +10,9 @@
 #include "transport/ids.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/flow.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
 #include "transport/wire/ipv6.h"
 #include "transport/wire/received_packet.h"
 #include "transport/wire/udp.h"
@@ -83,16 +85,32 @@ class Decapsulator {
   std::array<uint8_t, kMaxNetworkHeaderBytes> last_{};
 };
 
+// How many bytes of an Ethernet frame lie before the BTH.
+inline size_t NetworkHeaderBytes(const Flow& flow) {
+  return EthernetHeader::kBytes + (flow.is_ipv6() ? Ipv6Header::kBytes : Ipv4Header::kBytes) +
+         UdpHeader::kBytes;
+}
+
 // Writes the headers of a packet of `packet_bytes` from the BTH to the ICRC. Returns the place
 // behind them: `out` has room for kMaxNetworkHeaderBytes.
-uint8_t* EmitNetworkHeaders(const Flow& flow, const MacAddress& destination_mac,
-                            uint16_t identification, size_t packet_bytes, uint8_t* out);
+uint8_t* EmitNetworkHeaders(const Flow& flow, uint16_t identification, size_t packet_bytes,
+                            uint8_t* out);
 // Writes the IP header alone, 20 or 40 bytes.
 uint8_t* EmitIpHeader(const Flow& flow, uint16_t identification, size_t packet_bytes, uint8_t* out);
 
-// The destination QPN of a frame whose IP header is as we send it; any number if the header is
-// another one. 0 if the frame is too short.
-Qpn PeekDestinationQpn(std::span<const uint8_t> frame);
+// Writes the Ethernet frame of a packet, which goes from the BTH to the ICRC. Returns its part of
+// `out`.
+std::span<const uint8_t> Encapsulate(const Flow& flow, uint16_t identification,
+                                     std::span<const uint8_t> packet, std::span<uint8_t> out);
+
+// The Ethernet frame of `frame_bytes` that was built in `built`: what lies there or, for a packet
+// without headers, a copy in `room`.
+std::span<const uint8_t> BuiltFrame(const FrameRoom& built, size_t frame_bytes,
+                                    std::span<uint8_t> room);
+// The other way: copies an Ethernet frame to `room`, without its headers if the room is for a
+// packet. An identification of IPv4 is lost. The flow has no destination if the frame is no RoCEv2
+// packet, its lengths contradict each other, or its IP header is not valid.
+void CopyFrame(std::span<const uint8_t> frame, const FrameRoom& room);
 
 // Whether a frame is UDP over IPv4 or IPv6 without extension headers.
 bool IsUdp(std::span<const uint8_t> frame);

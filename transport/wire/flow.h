@@ -11,7 +11,8 @@ namespace uroce::transport {
 struct Flow {
   Gid source;  // of the same IP version as `destination`
   Gid destination;
-  MacAddress source_mac{};  // zero if the port does not know it
+  MacAddress source_mac{};       // zero if the port does not know it
+  MacAddress destination_mac{};  // the same; not that of each packet that Decapsulator has stripped
   uint16_t source_port = 0;
   uint32_t flow_label = 0;    // of IPv6, 20 bits
   uint8_t traffic_class = 0;  // with the two ECN bits

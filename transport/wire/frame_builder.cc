@@ -64,6 +64,10 @@ bool CopyPayloadAndIcrc(uint32_t crc, std::span<const PayloadPiece> payload, uin
   return true;
 }
 
+IpVersion VersionOf(const Flow& flow) {
+  return flow.is_ipv6() ? IpVersion::kIpv6 : IpVersion::kIpv4;
+}
+
 Bth BthOf(const TransportHeaders& headers) {
   return {.opcode = EncodeOpcode(headers.opcode),
           .solicited = headers.solicited,
@@ -105,17 +109,18 @@ struct AethOnly : Aeth {
 
 FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
                            const AddressVector& address, uint16_t udp_source_port)
-    : is_ipv6_(!address.destination_gid.IsIpv4Mapped()) {
-  const Flow flow = {.source = source_gid,
-                     .destination = address.destination_gid,
-                     .source_mac = source_mac,
-                     .source_port = udp_source_port,
-                     .flow_label = address.flow_label,
-                     .traffic_class = address.traffic_class,
-                     .hop_limit = address.hop_limit};
+    : flow_{.source = source_gid,
+            .destination = address.destination_gid,
+            .source_mac = source_mac,
+            .destination_mac = address.destination_mac,
+            .source_port = udp_source_port,
+            .flow_label = address.flow_label,
+            .traffic_class = address.traffic_class,
+            .hop_limit = address.hop_limit},
+      network_header_bytes_(NetworkHeaderBytes(flow_)),
+      is_ipv6_(flow_.is_ipv6()) {
   uint8_t* const begin = network_headers_.data();
-  const uint8_t* const end = EmitNetworkHeaders(flow, address.destination_mac, 0, 0, begin);
-  network_header_bytes_ = static_cast<size_t>(end - begin);
+  EmitNetworkHeaders(flow_, 0, 0, begin);
   if (is_ipv6_) return;
   uint8_t* const ip = begin + EthernetHeader::kBytes;
   Store16(0, ip + Ipv4Header::kTotalLengthOffset);  // as SetIpv4TotalLength takes it
@@ -150,6 +155,16 @@ uint8_t* FrameBuilder::CopyNetworkHeaders(size_t frame_bytes, uint8_t* out) cons
   SetIpv4TotalLength(ip_bytes, network + EthernetHeader::kBytes, ip);
   SetUdpLength(static_cast<uint16_t>(ip_bytes - Ipv4Header::kBytes), ip + Ipv4Header::kBytes);
   return out + kBytes;
+}
+
+uint32_t FrameBuilder::StartIcrcOf(size_t frame_bytes) const {
+  if (frame_bytes != last_frame_bytes_) {
+    std::array<uint8_t, kMaxNetworkHeaderBytes> headers;
+    CopyNetworkHeaders(frame_bytes, headers.data());
+    last_icrc_ = StartIcrc(VersionOf(flow_), headers.data(), network_header_bytes_);
+    last_frame_bytes_ = frame_bytes;
+  }
+  return last_icrc_;
 }
 
 inline BthWords FrameBuilder::Complete(const PacketHeaders& headers) const {
@@ -188,13 +203,17 @@ template <class Extensions, class Payload>
                                                               const FrameRoom& out) const {
   const size_t payload_bytes = TotalBytes(payload);
   const uint8_t pad_count = PadCount(payload_bytes);
-  const size_t header_bytes = network_header_bytes_ + Bth::kBytes + extensions.size();
-  const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
+  const size_t packet_header_bytes = Bth::kBytes + extensions.size();
+  const size_t frame_bytes =
+      network_header_bytes_ + packet_header_bytes + payload_bytes + pad_count + kIcrcBytes;
+  const size_t bth_at = out.flow == nullptr ? network_header_bytes_ : 0;
+  const size_t header_bytes = bth_at + packet_header_bytes;
   uint8_t* const at = out.data() + header_bytes;
+  if (out.flow != nullptr) *out.flow = flow_;
   const auto emit_headers = [&](uint8_t* to) {
-    uint8_t* const bth_at = CopyNetworkHeaders(frame_bytes, to);
-    EmitBth(bth, bth_at);
-    extensions.Emit(bth_at + Bth::kBytes);
+    if (out.flow == nullptr) CopyNetworkHeaders(frame_bytes, to);
+    EmitBth(bth, to + bth_at);
+    extensions.Emit(to + bth_at + Bth::kBytes);
   };
   if (out.icrc != IcrcUse::kCarried) {
     emit_headers(out.data());
@@ -209,7 +228,10 @@ template <class Extensions, class Payload>
   std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + Extensions::kMaxBytes> buffer;
   emit_headers(buffer.data());
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
-  const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
+  // Of headers that were just written, the state costs less at once than in two parts.
+  const uint32_t crc = out.flow == nullptr
+                           ? StartIcrc(VersionOf(flow_), buffer.data(), header_bytes)
+                           : ContinueIcrc(StartIcrcOf(frame_bytes), buffer.data(), header_bytes);
   return CopyPayloadAndIcrc(crc, PiecesOf(payload), pad_count, at) ? frame_bytes : 0;
 }
 

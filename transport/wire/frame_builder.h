@@ -27,8 +27,8 @@ struct PacketHeaders {
   bool ack_request = false;
 };
 
-// Builds the frames of one path. The headers that all packets of a path have in common (Ethernet,
-// IP and UDP) are laid out once; those of a connection share fields of the BTH, too.
+// Builds the packets of one flow, with the headers of the network where they are needed: these are
+// laid out once. The packets of a connection share fields of the BTH, too.
 class FrameBuilder {
  public:
   FrameBuilder() = default;
@@ -48,11 +48,13 @@ class FrameBuilder {
   };
   void SetConnection(const Connection& connection);
 
-  // Writes a frame, Ethernet header to ICRC unless it is headerless, into `out`, copying the
-  // payload and computing the ICRC over it in one pass if the frame is to carry it. `out` must hold
-  // a frame of this opcode and payload. The pad count is derived from the payload. Returns the
-  // frame's length in bytes; 0, and `out` may have been written to, if the payload lies in memory
-  // that has gone (guarded_access.h).
+  const Flow& flow() const { return flow_; }
+
+  // Writes a frame, Ethernet header to ICRC unless it is headerless or `out` is for a packet, into
+  // `out`, copying the payload and computing the ICRC over it in one pass if the frame is to carry
+  // it. `out` must hold a frame of this opcode and payload. The pad count is derived from the
+  // payload. Returns the frame's length in bytes; 0, and `out` may have been written to, if the
+  // payload lies in memory that has gone (guarded_access.h).
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
                             const FrameRoom& out) const;
 
@@ -69,6 +71,8 @@ class FrameBuilder {
   // Writes Ethernet, IP and UDP headers of a frame of `frame_bytes` bytes. Does not read `out`.
   // Returns the place behind them.
   uint8_t* CopyNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
+  // The state of the ICRC behind these headers.
+  uint32_t StartIcrcOf(size_t frame_bytes) const;
   BthWords Complete(const PacketHeaders& headers) const;
   template <class Extensions, class Payload>
   size_t EmitPacket(const BthWords& bth, const Extensions& extensions, const Payload& payload,
@@ -77,13 +81,15 @@ class FrameBuilder {
   size_t EmitWithNetworkHeaders(BthWords bth, Extensions extensions, Payload payload,
                                 const FrameRoom& out) const;
 
-  IpVersion version() const { return is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4; }
-
+  Flow flow_;
   std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // lengths are set later
   size_t network_header_bytes_ = 0;
   bool is_ipv6_ = false;
   bool may_be_headerless_ = false;
   BthWords shared_{};  // the BTH fields of SetConnection; the others are 0
+  // StartIcrcOf the last length: nearly all packets of a message have the same.
+  mutable uint32_t last_icrc_ = 0;
+  mutable size_t last_frame_bytes_ = 0;
 };
 
 // Copies a frame that the application has built to `out`, which is long enough. Returns its length

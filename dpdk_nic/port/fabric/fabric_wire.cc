@@ -1,6 +1,7 @@
 #include "dpdk_nic/port/fabric/fabric_wire.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "dpdk_nic/port/udp/udp_address.h"
@@ -17,12 +18,13 @@ using transport::Route;
 // Frames for other processes in a row that one Receive passes on before it returns none.
 constexpr int kMostPassedOn = 64;
 
-// Whether only uroced can send the frame: messages of the connection manager, whose connections
+// Whether only uroced can send the packet: messages of the connection manager, whose connections
 // uroced follows, and frames to a group, which uroced copies to the members on this host.
-bool NeedsUroced(std::span<const uint8_t> frame) {
-  constexpr uint8_t kGroupBit = 1;  // of an Ethernet address
-  return (frame[0] & kGroupBit) != 0 ||
-         transport::PeekDestinationQpn(frame).value <= transport::cm::kGeneralServicesQpn.value;
+bool NeedsUroced(const transport::FrameRoom& built) {
+  if (built.flow->destination.IsZero()) return false;  // the port drops it
+  const transport::Qpn qpn = transport::ViewPacket(built).destination_qpn();
+  return built.flow->destination.IsMulticast() ||
+         qpn.value <= transport::cm::kGeneralServicesQpn.value;
 }
 
 }  // namespace
@@ -92,8 +94,10 @@ transport::FrameRoom FabricWire::Acquire() {
 }
 
 void FabricWire::Commit(size_t frame_bytes) {
-  const std::span<const uint8_t> frame(port_->acquired_room(), frame_bytes);
-  if (!NeedsUroced(frame)) return port_->CommitTransmit(frame_bytes);
+  const transport::FrameRoom built = port_->built();
+  if (!NeedsUroced(built)) return port_->CommitTransmit(frame_bytes);
+  std::array<uint8_t, transport::kMaxFrameBytes> room;
+  const auto frame = transport::BuiltFrame(built, frame_bytes, room);
   if (!SendByRing(frame)) held_.assign(frame.begin(), frame.end());
 }
 

@@ -227,9 +227,7 @@ void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
   const bool is_looped_back = route == Route::kLoopback;
   if (is_looped_back || GoesToAGroup(frame)) looped_.emplace_back(frame.begin(), frame.end());
   if (is_looped_back) return;
-  const std::span<uint8_t> room = port_->AcquireTransmit(route);
-  std::copy(frame.begin(), frame.end(), room.begin());
-  port_->CommitTransmit(frame.size());
+  port_->SendEthernet(route, frame);
 }
 
 void ImpairedPort::ReleaseDue() {

@@ -139,7 +139,7 @@ uint32_t DatagramRun::IcrcDifferenceOf(std::span<const uint8_t> datagram) {
     const bool is_ipv6 = info_.flow.is_ipv6();
     std::array<uint8_t, transport::kMaxNetworkHeaderBytes> headers;
     const uint8_t* const end =
-        transport::EmitNetworkHeaders(info_.flow, {}, 0, datagram.size(), headers.data());
+        transport::EmitNetworkHeaders(info_.flow, 0, datagram.size(), headers.data());
     datagram_bytes_ = datagram.size();
     header_bytes_ = static_cast<size_t>(end - headers.data());
     crc_after_headers_ =

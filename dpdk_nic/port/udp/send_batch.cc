@@ -25,7 +25,7 @@ size_t AddControl(int level, int type, Value value, char* at) {
 
 void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket,
                     int interface_index) {
-  const OutgoingFrame& first = queue.frame(frames_);
+  const OutgoingPacket& first = queue.packet(frames_);
   const bool to_group = first.flow.destination.IsMulticast();
   destinations_[count_] =
       SocketAddress::Make(first.flow.destination, transport::UdpHeader::kRocePort, interface_index);
@@ -47,31 +47,31 @@ void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& 
   ++count_;
 }
 
-size_t SendBatch::WriteControl(const OutgoingFrame& frame, const Marks& marks, Control* control) {
+size_t SendBatch::WriteControl(const OutgoingPacket& packet, const Marks& marks, Control* control) {
   char* const begin = control->bytes.data();
   char* at = begin;
-  const bool is_ipv6 = frame.flow.is_ipv6();
+  const bool is_ipv6 = packet.flow.is_ipv6();
   at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_TCLASS : IP_TOS,
-                   int{frame.flow.traffic_class}, at);
-  if (frame.flow.hop_limit != 0) {  // the kernel cannot send 0: such packets take its default
+                   int{packet.flow.traffic_class}, at);
+  if (packet.flow.hop_limit != 0) {  // the kernel cannot send 0: such packets take its default
     at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_HOPLIMIT : IP_TTL,
-                     int{frame.flow.hop_limit}, at);
+                     int{packet.flow.hop_limit}, at);
   }
   if (marks.names_source && is_ipv6) {
     in6_pktinfo source{};
-    std::memcpy(&source.ipi6_addr, frame.flow.source.bytes.data(), sizeof source.ipi6_addr);
-    if (IsLinkLocal(frame.flow.source) || frame.flow.destination.IsMulticast()) {
+    std::memcpy(&source.ipi6_addr, packet.flow.source.bytes.data(), sizeof source.ipi6_addr);
+    if (IsLinkLocal(packet.flow.source) || packet.flow.destination.IsMulticast()) {
       source.ipi6_ifindex = static_cast<unsigned>(marks.interface_index);
     }
     at += AddControl(IPPROTO_IPV6, IPV6_PKTINFO, source, at);
   } else if (marks.names_source) {
     in_pktinfo source{};
-    if (frame.flow.destination.IsMulticast()) source.ipi_ifindex = marks.interface_index;
-    std::memcpy(&source.ipi_spec_dst, frame.flow.source.bytes.data() + 12,
+    if (packet.flow.destination.IsMulticast()) source.ipi_ifindex = marks.interface_index;
+    std::memcpy(&source.ipi_spec_dst, packet.flow.source.bytes.data() + 12,
                 sizeof source.ipi_spec_dst);
     at += AddControl(IPPROTO_IP, IP_PKTINFO, source, at);
   }
-  if (marks.is_segmented) at += AddControl(SOL_UDP, UDP_SEGMENT, frame.payload_bytes, at);
+  if (marks.is_segmented) at += AddControl(SOL_UDP, UDP_SEGMENT, packet.payload_bytes, at);
   return static_cast<size_t>(at - begin);
 }
 

@@ -31,7 +31,7 @@ class SendBatch {
   int Send(const UdpSocket& socket);
 
  private:
-  static constexpr size_t kMost = TransmitQueue::kFrames;
+  static constexpr size_t kMost = TransmitQueue::kPackets;
   // The class of traffic, the hop limit, the length of a segment, and the source.
   static constexpr size_t kControlBytes =
       2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo));
@@ -45,7 +45,7 @@ class SendBatch {
     bool names_source;  // the socket has all addresses
     int interface_index;
   };
-  static size_t WriteControl(const OutgoingFrame& frame, const Marks& marks, Control* control);
+  static size_t WriteControl(const OutgoingPacket& packet, const Marks& marks, Control* control);
 
   std::array<mmsghdr, kMost> headers_{};
   std::array<SocketAddress, kMost> destinations_;

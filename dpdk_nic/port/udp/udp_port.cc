@@ -190,7 +190,7 @@ bool UdpPort::ReceiveFrom(size_t socket) {
 }
 
 transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {
-  if (const auto room = queue_.Room(); !room.empty()) return room;
+  if (const transport::FrameRoom room = queue_.Room(); !room.empty()) return room;
   Transmit();
   return queue_.Room();
 }
@@ -206,12 +206,11 @@ void UdpPort::Flush() {
 void UdpPort::Transmit() {
   const CancellationGuard guard;
   is_blocked_ = false;
-  queue_.CloseRoom();
   while (queue_.size() != 0 && !is_blocked_) is_blocked_ = !TransmitOnce();
 }
 
 bool UdpPort::TransmitOnce() {
-  const OutgoingFrame& oldest = queue_.frame(0);
+  const OutgoingPacket& oldest = queue_.packet(0);
   const WayOut way = WayOutOf(oldest.flow.source);
   if (way.socket == nullptr) {
     DropRefused(EADDRNOTAVAIL, 1);
@@ -220,7 +219,7 @@ bool UdpPort::TransmitOnce() {
   sends_.Clear();
   while (sends_.frames() < queue_.size()) {
     const size_t index = sends_.frames();
-    const OutgoingFrame& next = queue_.frame(index);
+    const OutgoingPacket& next = queue_.packet(index);
     if (next.flow.source != oldest.flow.source) break;
     const size_t frames = queue_.RunAt(index, MaySegment(next.flow.destination));
     queue_.Seal(index, frames, way.socket->port());
@@ -242,7 +241,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
   if (error == EINTR) return true;
   if (frames > 1 && IsAboutSegments(error)) {
     if (unsegmented_.size() == kMaxUnsegmented) unsegmented_.clear();
-    unsegmented_.push_back(queue_.frame(0).flow.destination);
+    unsegmented_.push_back(queue_.packet(0).flow.destination);
     return true;
   }
   // A socket reports an ICMP error by refusing the next message, whichever that is.
@@ -252,7 +251,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
 }
 
 void UdpPort::DropRefused(int error, size_t frames) {
-  Say({.destination = queue_.frame(0).flow.destination, .error = error});
+  Say({.destination = queue_.packet(0).flow.destination, .error = error});
   drops_[PortDrop::kNotSent] += frames;
   queue_.Drop(frames);
   retries_ = 0;

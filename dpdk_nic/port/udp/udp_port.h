@@ -25,11 +25,11 @@
 namespace uroce::nic {
 
 // RoCEv2 over plain UDP sockets, one for each address or for all: no privilege, no DPDK, the
-// kernel's routes and neighbours. It receives packets without headers, and is given frames as any
-// other port. It corrects what a socket decides itself: the UDP source port is the socket's, and
-// the ICRC is that of the packet that the kernel sends.
+// kernel's routes and neighbours. It carries packets without headers. It corrects what a socket
+// decides itself: the UDP source port is the socket's, and the ICRC is that of the packet that the
+// kernel sends.
 //
-// Frames to one destination leave together by one call (TransmitQueue). Frames that the kernel has
+// Packets to one destination leave together by one call (TransmitQueue). Frames that the kernel has
 // no room for wait; those that it refuses for good are dropped and counted, with a notice once in a
 // while. Frames to a multicast group leave by the interface that has their source address.
 class UdpPort final : public PacketPort {
@@ -50,8 +50,8 @@ class UdpPort final : public PacketPort {
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
-  // Where the room that was acquired last begins, if there was one; until CommitTransmit.
-  const uint8_t* acquired_room() const { return queue_.room(); }
+  // The room that was acquired last, with what was built there; until CommitTransmit.
+  transport::FrameRoom built() { return queue_.built(); }
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
   void FlushSoon() override {}

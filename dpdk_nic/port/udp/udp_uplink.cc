@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
-#include "dpdk_nic/port/udp/transmit_queue.h"
+#include "transport/wire/encapsulation.h"
 
 namespace uroce::nic {
 namespace {
@@ -222,32 +222,27 @@ uint32_t UdpUplink::PathMtu(const Path& path) const {
 }
 
 transport::FrameRoom UdpUplink::AcquireTransmit(transport::Route route) {
-  room_ = port_ ? port_->AcquireTransmit(route) : transport::FrameRoom(frame_);
-  return room_;
+  const bool is_full = port_ && port_->AcquireTransmit(route).empty();
+  return is_full ? transport::FrameRoom() : transport::FrameRoom(frame_);
 }
 
 void UdpUplink::CommitTransmit(size_t frame_bytes) {
-  if (port_) return port_->CommitTransmit(frame_bytes);
-  CommitToClosed(room_.first(frame_bytes));
+  const auto frame = std::span(frame_).first(frame_bytes);
+  if (!port_) OpenForFrame(frame);
+  if (port_) port_->SendEthernet(transport::Route::kWire, frame);
 }
 
 // The port can be closed when a frame comes: its process named the host to a previous uroced.
-void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
-  const auto outgoing = ReadOutgoingFrame(frame);
-  if (!outgoing || IsGroupOfThisHost(outgoing->flow.destination)) return;
+void UdpUplink::OpenForFrame(std::span<const uint8_t> frame) {
+  const auto headers = transport::FindRocePacket(frame);
+  if (!headers || IsGroupOfThisHost(headers->flow.destination)) return;
   must_tell_ = true;
   if (Now() >= next_open_) {
     if (const auto error = Open(); error && tries_left_ == 0) {
-      notice_ = {.sentence = error->sentence, .about = outgoing->flow.destination};
+      notice_ = {.sentence = error->sentence, .about = headers->flow.destination};
     }
   }
-  if (!port_) {
-    ++not_sent_;
-    return;
-  }
-  const transport::FrameRoom room = port_->AcquireTransmit(transport::Route::kWire);
-  std::copy(frame.begin(), frame.end(), room.begin());
-  port_->CommitTransmit(frame.size());
+  if (!port_) ++not_sent_;
 }
 
 void UdpUplink::Flush() {

@@ -56,7 +56,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   static ErrorOr<std::unique_ptr<UdpUplink>> Create(const Options& options);
 
   ReceivedFrame Receive() override {
-    return port_ ? port_->ReceiveEthernet(frame_) : ReceivedFrame{};
+    return port_ ? port_->ReceiveEthernet(received_) : ReceivedFrame{};
   }
   void ReleaseReceived() override { port_->ReleaseReceived(); }
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
@@ -102,7 +102,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   PathState OpenFor(const transport::Gid& remote);
   ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
   std::optional<Error> OpenGroups(UdpPort* port);
-  void CommitToClosed(std::span<const uint8_t> frame);
+  void OpenForFrame(std::span<const uint8_t> frame);
   KernelRoute RouteTo(const transport::Gid& remote) const;
   void FollowAddresses();
   void ChangeGroups();
@@ -134,9 +134,8 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   // Frames do not try to open the port before this time.
   transport::Time next_open_;
   uint64_t not_sent_ = 0;
-  std::span<uint8_t> room_;  // that was acquired last
-  // Room to build a frame while the port is closed; the last received frame while it is open.
-  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> received_;
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;  // to be sent
 };
 
 }  // namespace uroce::nic

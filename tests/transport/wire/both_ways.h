@@ -92,8 +92,7 @@ inline bool BothWaysAgree(std::span<const uint8_t> frame) {
     const PacketView view = ViewPacket(received.bytes);
     const bool is_ours =
         received.bytes.data() == frame.data() + found->bth_at() &&
-        received.bytes.data() + received.bytes.size() + kIcrcBytes == frame.data() + found->end() &&
-        view.destination_qpn() == PeekDestinationQpn(frame);
+        received.bytes.data() + received.bytes.size() + kIcrcBytes == frame.data() + found->end();
     if (!is_ours) return false;
     if (!received.is_icrc_right || !view.has_known_version()) {
       if (reason == DropReason::kNone) return false;

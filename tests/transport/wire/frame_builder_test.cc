@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "tests/transport/wire/wire_test_util.h"
 #include "transport/wire/bare_frame.h"
 #include "transport/wire/byte_order.h"
+#include "transport/wire/encapsulation.h"
 #include "transport/wire/printer.h"
 
 namespace uroce::transport {
@@ -112,8 +114,24 @@ class ConnectionFrameTest : public testing::TestWithParam<bool> {
       ASSERT_NE(bytes, 0u);
       EXPECT_EQ(emit(payload, FrameRoom(built, icrc)), bytes);
       EXPECT_EQ(built, expected) << int{opcode} << ", " << payload_bytes << " bytes";
+      ExpectSamePacket(std::span(expected).first(bytes), icrc,
+                       [&](const FrameRoom& room) { return emit(payload, room); });
     }
     ExpectSameHeaderless(payload, headers, emit);
+  }
+  // Builds in a room for a packet: it is `expected` with the headers of its flow, and vice versa.
+  template <class Emit>
+  void ExpectSamePacket(std::span<const uint8_t> expected, IcrcUse icrc, Emit emit) {
+    Frame built(kMaxFrameBytes, 0x5a), copied(kMaxFrameBytes, 0x5a), frame(kMaxFrameBytes);
+    Flow flow, read_flow;
+    FrameRoom room(built, icrc), copy(copied, icrc);
+    room.flow = &flow;
+    copy.flow = &read_flow;
+    ASSERT_EQ(emit(room), expected.size());
+    EXPECT_TRUE(std::ranges::equal(BuiltFrame(room, expected.size(), frame), expected));
+    CopyFrame(expected, copy);
+    EXPECT_EQ(read_flow, flow);
+    EXPECT_EQ(copied, built);
   }
   // Builds without network headers and ICRC. The pad is zero, whatever the buffer held before.
   template <class Emit>

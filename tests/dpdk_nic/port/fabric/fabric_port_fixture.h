@@ -97,9 +97,10 @@ class FabricPortTest : public ::testing::Test {
     if (room.empty()) return false;
     constexpr uint8_t kUdSendOnly = 0x64;
     const transport::Flow flow = {.source = transport::Gid::FromIpv4({10, 0, 0, 1}),
-                                  .destination = transport::Gid::FromIpv4({10, 0, 0, 2})};
+                                  .destination = transport::Gid::FromIpv4({10, 0, 0, 2}),
+                                  .destination_mac = {value}};
     constexpr size_t kPacketBytes = 38;
-    uint8_t* const bth = EmitNetworkHeaders(flow, {value}, 0, kPacketBytes, room.data());
+    uint8_t* const bth = EmitNetworkHeaders(flow, 0, kPacketBytes, room.data());
     std::fill_n(bth, kPacketBytes, uint8_t{0});
     *bth = kUdSendOnly;
     from.CommitTransmit(static_cast<size_t>(bth + kPacketBytes - room.data()));

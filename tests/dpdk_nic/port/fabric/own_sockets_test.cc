@@ -219,13 +219,20 @@ TEST_F(OwnSocketsTest, ManagementAndMulticastTakeTheRing) {
   const auto port = NewConnectedPort();
   ASSERT_TRUE(Send(*port, {.source = kNear, .destination = kFar, .destination_qpn = kManagement}));
   EXPECT_EQ(CountAtUroced(*port), 1);
-  const auto room = port->AcquireTransmit(Route::kWire);
   const Gid group = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  const size_t frame_bytes = UdpFrameSpec{.source = kNear6, .destination = group}.Build(room);
-  room[0] = room[1] = 0x33;
-  port->CommitTransmit(frame_bytes);
-  port->Flush();
+  ASSERT_TRUE(Send(*port, {.source = kNear6, .destination = group}));
   EXPECT_EQ(CountAtUroced(*port), 1);
+}
+
+TEST_F(OwnSocketsTest, FrameThatIsNoPacketIsDroppedAndCounted) {
+  const auto port = NewConnectedPort();
+  std::vector<uint8_t> frame = UdpFrameSpec{.source = kNear, .destination = kFar}.Build();
+  frame.resize(50);
+  const uint64_t before = port->counters().receive_malformed;
+  EXPECT_TRUE(port->SendEthernet(Route::kWire, frame));
+  port->Flush();
+  EXPECT_EQ(port->counters().receive_malformed, before + 1);
+  EXPECT_EQ(CountAtUroced(*port), 0);
 }
 
 TEST_F(OwnSocketsTest, FramesThatTheRingHasNoRoomForHoldUpTheSenderAndAreNotLost) {

@@ -62,11 +62,10 @@ class DatagramTest : public testing::Test {
     if (packet_ == nullptr) return {};
     const auto& [flow, bytes, identification, is_right, from, frame_bytes] = *packet_;
     frame_.resize(frame_bytes);
-    const size_t packet_bytes = bytes.size() + transport::kIcrcBytes;
-    uint8_t* const end = EmitNetworkHeaders(*flow, {}, identification, packet_bytes, frame_.data());
-    EXPECT_EQ(end + packet_bytes, frame_.data() + frame_.size());
-    std::copy_n(bytes.begin(), packet_bytes, end);
-    return frame_;
+    const std::span packet(bytes.data(), bytes.size() + transport::kIcrcBytes);
+    const auto frame = Encapsulate(*flow, identification, packet, frame_);
+    EXPECT_EQ(frame.size(), frame_.size());
+    return frame;
   }
 
   std::vector<uint8_t> bytes_;

@@ -36,7 +36,7 @@ struct UdpFrameSpec {
   uint16_t source_port = 0xc123;
   transport::Qpn destination_qpn = {0x11};
 
-  size_t Build(std::span<uint8_t> out) const {
+  size_t Build(const transport::FrameRoom& out) const {
     const transport::FrameBuilder builder(
         {2, 0, 0, 0, 0, 1}, source,
         {.destination_gid = destination,
