@@ -68,10 +68,11 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
     : client_(client),
       epoll_(epoll),
       icrc_(icrc),
-      transmitter_(*this, polled_, counters_),
+      polled_(links_),
+      transmitter_(*this, links_, polled_, counters_),
       thread_(mode) {
-  asked_.reserve(links_.size());  // so that nothing allocates later
-  gone_.reserve(links_.size());
+  asked_.reserve(transport::kRoutes);  // so that nothing allocates later
+  gone_.reserve(transport::kRoutes);
   Watch(epoll_, polled_.wakeup_fd(), kWakeupEvent);
   Watch(epoll_, thread_.results_fd(), kThreadEvent);
 }
@@ -84,7 +85,7 @@ bool FabricLinks::BeginSleep() {
 // While uroced lives it answers, and frames wait for the link. A link that the other process has
 // not opened yet has lost nothing, whatever that process will do to frames.
 bool FabricLinks::HasAnswered(Route route, Time sent, Time now) {
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (!transport::IsLink(route)) return true;
   if (link.state == State::kAsked) {
     return client_.state() != control::ControlClient::State::kAttached;
@@ -96,14 +97,14 @@ bool FabricLinks::HasAnswered(Route route, Time sent, Time now) {
 }
 
 void FabricLinks::TellAnswered(Route route) {
-  if (RingLink* const ring = LinkOf(route).ring.get()) ring->TellAnswered();
+  if (RingLink* const ring = links_[route].ring.get()) ring->TellAnswered();
 }
 
 std::optional<Route> FabricLinks::TakeGonePeer() {
   if (gone_.empty()) return std::nullopt;
   const Gone first = gone_.front();
   // A link of another process may take the route.
-  const bool is_taken = LinkOf(first.route).ring != nullptr;
+  const bool is_taken = links_[first.route].ring != nullptr;
   if (Now() < first.due && !is_taken) return std::nullopt;
   gone_.erase(gone_.begin());
   return first.route;
@@ -119,13 +120,13 @@ bool FabricLinks::LosesNothing(Link& link) {
 }
 
 void FabricLinks::AskIfDue(Route route, Time now) {
-  const Link& link = LinkOf(route);
+  const Link& link = links_[route];
   if (link.state == State::kDown && now - link.since >= kAskAgain) Ask(route, now);
 }
 
 PacketPort::PathState FabricLinks::Prepare(Route route) {
   if (!HasDestination(route)) return PathState::kUnreachable;
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (link.state == State::kDown) {
     const Time now = Now();
     if (now - link.since < kFailureIsFresh) return link.failure;
@@ -143,7 +144,7 @@ bool FabricLinks::HasDestination(Route route) const {
 }
 
 void FabricLinks::Ask(Route route, Time now) {
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   link.state = State::kAsked;
   link.since = now;
   asked_.push_back(route);
@@ -159,9 +160,9 @@ void FabricLinks::SendRequests(Time now) {
   size_t missing = 0;
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
-    if (LinkOf(route).ring != nullptr || LinkOf(route).is_accepting) continue;
+    if (links_[route].ring != nullptr || links_[route].is_accepting) continue;
     SendRequest(route, now);
-    if (LinkOf(route).state == State::kAsked && LinkOf(route).ring == nullptr) ++missing;
+    if (links_[route].state == State::kAsked && links_[route].ring == nullptr) ++missing;
   }
   for (; missing > spares_.size() + making_; ++making_) thread_.Make();
   if (making_ != 0) TakeResults(now);
@@ -178,10 +179,10 @@ void FabricLinks::SendRequest(Route route, Time now) {
   const std::array<int, control::LinkRequest::kDescriptors> fds = {offer.memory.get(),
                                                                    offer.socket.get()};
   if (!client_.Send(control::LinkRequest{BlockOfLink(route), offers_received_}, fds)) return;
-  ++LinkOf(route).unanswered;
+  ++links_[route].unanswered;
   std::unique_ptr<RingLink> ring = std::move(offer.link);
   spares_.pop_back();
-  Use(route, std::move(ring), State::kAsked, LinkOf(route).since);
+  Use(route, std::move(ring), State::kAsked, links_[route].since);
 }
 
 void FabricLinks::TakeResults(Time now) {
@@ -194,7 +195,7 @@ void FabricLinks::TakeResults(Time now) {
       continue;
     }
     const auto waits = std::find_if(asked_.begin(), asked_.end(), [&](Route route) {
-      return LinkOf(route).ring == nullptr && !LinkOf(route).is_accepting;
+      return links_[route].ring == nullptr && !links_[route].is_accepting;
     });
     if (waits == asked_.end()) continue;
     const Route route = *waits;
@@ -208,7 +209,7 @@ void FabricLinks::TakeResults(Time now) {
 void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   if (answer.block > control::kLastBlock) return;
   const Route route = RouteOfLink(answer.block);
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (link.unanswered == 0 || --link.unanswered != 0) return;  // it answers an earlier request
   if (link.state != State::kAsked) return;  // an offer came instead, or the request timed out
   if (link.is_accepting) return;            // the offer is used
@@ -223,7 +224,7 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   std::erase(asked_, route);
   link.state = State::kUp;
   link.since = now;
-  transmitter_.OnUp(route, *link.ring);
+  transmitter_.OnUp(route);
   if (!link.ring->peer_alive()) End(route);
 }
 
@@ -232,7 +233,7 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
   if (offer.block == control::kSwitchBlock || offer.block > control::kLastBlock) return;
   const Route route = RouteOfLink(offer.block);
   if (!HasDestination(route)) return;
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   const Time now = Now();
   if (now < link.cut_off_until) return;
   if (link.state == State::kDown) {
@@ -249,7 +250,7 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
 // The link in use until now stays in use if the offer was nonsense.
 void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
   const Route route = accepted.route;
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (!link.is_accepting || accepted.number != link.offer) {
     if (accepted.link != nullptr) thread_.Destroy(std::move(accepted.link));
     return;
@@ -266,18 +267,18 @@ void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
   }
   if (link.state != State::kDown) DiscardRing(route, now);
   Use(route, std::move(accepted.link), State::kUp, now);
-  if (link.state == State::kUp) transmitter_.OnUp(route, *link.ring);
+  if (link.state == State::kUp) transmitter_.OnUp(route);
 }
 
 // The new uroced has received no request yet. Links between processes go on.
 void FabricLinks::OnReattached() {
   offers_received_ = 0;
   for (Link& link : links_) link.unanswered = 0;
-  if (LinkOf(Route::kWire).state == State::kUp) End(Route::kWire);
+  if (links_[Route::kWire].state == State::kUp) End(Route::kWire);
   restores_uplink_ = wants_uplink_;
   const std::vector<Route> asked = asked_;
   for (const Route route : asked) {
-    const Time asked_at = LinkOf(route).since;
+    const Time asked_at = links_[route].since;
     Close(route, asked_at);
     Ask(route, asked_at);
   }
@@ -291,7 +292,7 @@ void FabricLinks::OnReadable(uint32_t event) {
     return TakeResults(Now());
   }
   const auto route = static_cast<Route>(event);
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (link.ring == nullptr) return;
   WakeSleeper();
   if (WakesUsForNothing(link)) {
@@ -323,15 +324,15 @@ void FabricLinks::Serve(Time now) {
   const bool is_attached = client_.state() == control::ControlClient::State::kAttached;
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
-    const bool is_late = now - LinkOf(route).since >= kAnswerTimeout;
+    const bool is_late = now - links_[route].since >= kAnswerTimeout;
     if (is_late && !is_attached) Fail(route, PathState::kUnreachable, now);
   }
   if (!asked_.empty()) SendRequests(now);
-  if (restores_uplink_ && LinkOf(Route::kWire).state == State::kDown) Ask(Route::kWire, now);
+  if (restores_uplink_ && links_[Route::kWire].state == State::kDown) Ask(Route::kWire, now);
 }
 
 void FabricLinks::Service(Route route, Time now) {
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (link.ring->broken()) return CutOff(route, "what came by it makes no sense", now);
   if (link.state == State::kEnded) {
     if (!link.ring->Receive().empty()) return;
@@ -353,12 +354,12 @@ void FabricLinks::Service(Route route, Time now) {
 }
 
 void FabricLinks::Fail(Route route, PathState failure, Time now) {
-  LinkOf(route).failure = failure;
+  links_[route].failure = failure;
   Close(route, now);
 }
 
 void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, Time now) {
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   link.ring = std::move(ring);
   link.state = state;
   link.since = now;
@@ -369,7 +370,7 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.failure = PathState::kUnreachable;
   // Frames on the uplink leave the host or pass the switch: they keep their ICRC.
   if (route != Route::kWire) link.ring->Waive(icrc_);
-  polled_.Add(route, *link.ring, now);
+  polled_.Add(route, now);
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
     LogLink(route, "cannot be watched", strerror(errno));
     return Fail(route, PathState::kRefused, now);  // the link would never wake us
@@ -379,8 +380,8 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
 
 // The other end was closed. Frames that it sent are still received.
 void FabricLinks::End(Route route) {
-  LinkOf(route).state = State::kEnded;
-  transmitter_.OnDown(route);
+  links_[route].state = State::kEnded;
+  transmitter_.OnIdle(route);
   polled_.Activate(route);
 }
 
@@ -389,7 +390,7 @@ void FabricLinks::End(Route route) {
 void FabricLinks::CutOff(Route route, const char* why, Time now) {
   ++counters_.receive_malformed;
   LogLink(route, "is closed", why);
-  LinkOf(route).cut_off_until = now + kCutOff;
+  links_[route].cut_off_until = now + kCutOff;
   Close(route, now);
 }
 
@@ -399,7 +400,7 @@ void FabricLinks::Close(Route route, Time now) {
 }
 
 void FabricLinks::DiscardRing(Route route, Time now) {
-  Link& link = LinkOf(route);
+  Link& link = links_[route];
   if (link.state == State::kAsked) std::erase(asked_, route);
   // Frames in the ring of an established link are lost. Frames for other links wait elsewhere.
   if (link.state != State::kAsked) link.answered = AnsweredTime(now);
@@ -407,7 +408,7 @@ void FabricLinks::DiscardRing(Route route, Time now) {
   link.since = now;
   if (link.ring == nullptr) return;
   link.ring->Leave();
-  transmitter_.OnDown(route);
+  transmitter_.OnIdle(route);
   polled_.Remove(route);
   // Removed here, not by close(): a child between fork and exec may hold the descriptor open a
   // little longer.

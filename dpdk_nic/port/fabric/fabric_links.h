@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,11 +11,11 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/fabric/link.h"
 #include "dpdk_nic/port/fabric/link_thread.h"
 #include "dpdk_nic/port/fabric/link_transmitter.h"
 #include "dpdk_nic/port/fabric/polled_links.h"
 #include "dpdk_nic/port/packet_port.h"
-#include "dpdk_nic/port/ring/answered_time.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
 #include "transport/time.h"
@@ -39,10 +38,10 @@ namespace uroce::nic {
 //   From any state to `up`: the other      +-------+
 //   process offers a ring.
 //
-// This class holds the states of the links. PolledLinks receives by them and sleeps,
+// This class changes the states of the links. PolledLinks receives by them and sleeps,
 // LinkTransmitter sends by them. LinkThread makes, maps and unmaps the memory of links on a thread
 // of its own, without the engine's lock.
-class FabricLinks final : private LinkTransmitter::Links {
+class FabricLinks final : private LinkTransmitter::Requests {
  public:
   using PathState = PacketPort::PathState;
   using Route = transport::Route;
@@ -100,37 +99,16 @@ class FabricLinks final : private LinkTransmitter::Links {
   const PacketPort::Counters& counters() const { return counters_; }
 
  private:
-  enum class State : uint8_t { kDown, kAsked, kUp, kEnded };
+  using State = Link::State;
 
-  struct Link {
-    std::unique_ptr<RingLink> ring;  // none if down, or if the request is not sent yet
-    State state = State::kDown;
-    PathState failure = PathState::kUnreachable;
-    bool is_accepting = false;  // the thread maps the memory of an offer
-    bool is_open = false;       // RingLink::IsOpen
-    uint8_t idle_wakes = 0;     // wake-ups without a frame, in a row
-    uint32_t unanswered = 0;    // requests that uroced has not answered
-    uint32_t offer = 0;         // number of the last offer
-    uint64_t woken_at_frame = 0;
-    AnsweredTime answered;
-    // When the link was asked for, came up, or went down.
-    transport::Time since{-kLongAgo.ns};
-    transport::Time cut_off_until{};
-  };
   // A process that has ended, and when TakeGonePeer reports it.
   struct Gone {
     Route route;
     transport::Time due;
   };
-  static constexpr transport::Duration kLongAgo = transport::Milliseconds(3'600'000);
 
-  Link& LinkOf(Route route) { return links_[static_cast<size_t>(route)]; }
-  const Link& LinkOf(Route route) const { return links_[static_cast<size_t>(route)]; }
-
-  // LinkTransmitter::Links.
+  // LinkTransmitter::Requests.
   bool HasDestination(Route route) const override;
-  bool IsAskedFor(Route route) const override { return LinkOf(route).state == State::kAsked; }
-  bool HasEnded(Route route) const override { return LinkOf(route).state == State::kEnded; }
   void AskIfDue(Route route, transport::Time now) override;
 
   void Ask(Route route, transport::Time now);
@@ -165,7 +143,7 @@ class FabricLinks final : private LinkTransmitter::Links {
   int link_logs_left_ = 10;
   bool said_refusal_ = false;
   PacketPort::Counters counters_;
-  std::array<Link, transport::kRoutes> links_;
+  LinkSet links_;
   PolledLinks polled_;
   LinkTransmitter transmitter_;
   LinkThread thread_;  // ends first

@@ -37,69 +37,64 @@ void Send(RingLink& ring, std::span<uint8_t> room, std::span<const uint8_t> fram
 
 void LinkTransmitter::SendWithoutLink(Route route, std::span<const uint8_t> frame) {
   if (SendByUplink(route, frame)) return;
-  links_.AskIfDue(route, Now());
-  Way& way = WayOf(route);
-  if (way.ring != nullptr) {  // the request was carried out at once
+  requests_.AskIfDue(route, Now());
+  Link& link = links_[route];
+  if (link.state == Link::State::kUp) {  // the request was carried out at once
     TransmitOn(route);
     return Send(*transmitting_, transmitting_->Acquire(), frame);
   }
-  if (!links_.IsAskedFor(route)) {
+  if (link.state != Link::State::kAsked) {
     ++counters_.transmit_dropped_no_link;
-  } else if (!waiting_.Add(way.waiting, frame)) {
+  } else if (!waiting_.Add(link.waiting, frame)) {
     ++counters_.transmit_dropped_link_pending;
   }
 }
 
 bool LinkTransmitter::SendByUplink(Route route, std::span<const uint8_t> frame) {
-  Way& way = WayOf(route);
-  const bool is_possible = transport::IsLink(route) && WayOf(Route::kWire).ring != nullptr &&
-                           !links_.HasEnded(route) && way.waiting.empty() &&
-                           way.by_uplink < kMaxDatagramsByUplink;
-  if (!is_possible || !links_.HasDestination(route) || !IsDatagram(frame)) return false;
+  Link& link = links_[route];
+  const bool is_possible = transport::IsLink(route) &&
+                           links_[Route::kWire].state == Link::State::kUp &&
+                           link.state != Link::State::kEnded && link.waiting.empty() &&
+                           link.by_uplink < kMaxDatagramsByUplink;
+  if (!is_possible || !requests_.HasDestination(route) || !IsDatagram(frame)) return false;
   TransmitOn(Route::kWire);
   const std::span<uint8_t> room = transmitting_->Acquire();
   if (room.empty()) return false;
   Send(*transmitting_, room, frame);
 
   const Time now = Now();
-  if (way.by_uplink++ == 0) way.by_uplink_since = now;
-  if (way.by_uplink >= kDatagramsWorthALink || now - way.by_uplink_since >= kContactWorthALink) {
-    links_.AskIfDue(route, now);
+  if (link.by_uplink++ == 0) link.by_uplink_since = now;
+  if (link.by_uplink >= kDatagramsWorthALink || now - link.by_uplink_since >= kContactWorthALink) {
+    requests_.AskIfDue(route, now);
   }
   return true;
 }
 
 // The ring of a new link has room for all waiting frames.
-void LinkTransmitter::OnUp(Route route, RingLink& ring) {
-  Way& way = WayOf(route);
-  way.ring = &ring;
-  way.by_uplink = 0;
-  if (way.waiting.empty()) return;
+void LinkTransmitter::OnUp(Route route) {
+  Link& link = links_[route];
+  link.by_uplink = 0;
+  if (link.waiting.empty()) return;
   TransmitOn(route);
-  for (; !way.waiting.empty(); waiting_.RemoveFront(way.waiting)) {
+  for (; !link.waiting.empty(); waiting_.RemoveFront(link.waiting)) {
     const std::span<uint8_t> room = transmitting_->Acquire();
     if (room.empty()) break;
-    Send(*transmitting_, room, waiting_.Front(way.waiting));
+    Send(*transmitting_, room, waiting_.Front(link.waiting));
   }
   DropWaiting(route);
   transmitting_->Flush();
 }
 
-void LinkTransmitter::OnDown(Route route) {
-  OnIdle(route);
-  WayOf(route).ring = nullptr;
-}
-
 void LinkTransmitter::DropWaiting(Route route) {
-  counters_.transmit_dropped_no_link += waiting_.RemoveAll(WayOf(route).waiting);
+  counters_.transmit_dropped_no_link += waiting_.RemoveAll(links_[route].waiting);
 }
 
 void LinkTransmitter::OnIdle(Route route) {
-  if (WayOf(route).ring == transmitting_) transmitting_ = nullptr;
+  if (links_[route].ring.get() == transmitting_) transmitting_ = nullptr;
 }
 
 void LinkTransmitter::TransmitOn(Route route) {
-  RingLink* const ring = WayOf(route).ring;
+  RingLink* const ring = links_[route].ring.get();
   if (ring == transmitting_) return;
   if (transmitting_ != nullptr) transmitting_->Flush();
   transmitting_ = ring;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "dpdk_nic/port/fabric/link.h"
 #include "dpdk_nic/port/fabric/polled_links.h"
 #include "dpdk_nic/port/fabric/waiting_frames.h"
 #include "dpdk_nic/port/packet_port.h"
@@ -25,33 +26,30 @@ class LinkTransmitter {
  public:
   using Route = transport::Route;
 
-  // Tells about links, for frames whose route has none.
-  class Links {
+  // Requests for links, for frames whose route has none.
+  class Requests {
    public:
-    virtual ~Links() = default;
+    virtual ~Requests() = default;
     virtual bool HasDestination(Route route) const = 0;
-    // Whether a frame may wait for the link: uroced's answer is awaited.
-    virtual bool IsAskedFor(Route route) const = 0;
-    // Whether the other end was closed and not all it sent was received.
-    virtual bool HasEnded(Route route) const = 0;
     // Asks uroced for the link, unless the link is there, or was asked for a moment ago.
     virtual void AskIfDue(Route route, transport::Time now) = 0;
   };
 
   // All arguments outlive it.
-  LinkTransmitter(Links& links, PolledLinks& polled, PacketPort::Counters& counters)
-      : links_(links), polled_(polled), counters_(counters) {}
+  LinkTransmitter(Requests& requests, LinkSet& links, PolledLinks& polled,
+                  PacketPort::Counters& counters)
+      : requests_(requests), links_(links), polled_(polled), counters_(counters) {}
 
   // Empty if the ring of a link is full, or if as many frames as allowed wait for it.
   transport::FrameRoom Acquire(Route route) {
-    Way& way = WayOf(route);
-    is_acquired_from_ring_ = way.ring != nullptr;
+    const Link& link = links_[route];
+    is_acquired_from_ring_ = link.state == Link::State::kUp;
     if (!is_acquired_from_ring_) [[unlikely]] {
-      if (waiting_.IsFull(way.waiting) && links_.IsAskedFor(route)) return {};
+      if (link.state == Link::State::kAsked && waiting_.IsFull(link.waiting)) return {};
       acquired_route_ = route;
       return frame_without_link_;  // with an ICRC, by whatever way it goes
     }
-    if (way.ring != transmitting_) [[unlikely]]
+    if (link.ring.get() != transmitting_) [[unlikely]]
       TransmitOn(route);
     return transmitting_->Acquire();
   }
@@ -65,36 +63,26 @@ class LinkTransmitter {
   // The ring of the last frame, if it is still in use; the caller flushes it.
   RingLink* transmitting() const { return transmitting_; }
 
-  // The link is up: sends the frames that wait for it. `ring` has to live until OnDown.
-  void OnUp(Route route, RingLink& ring);
-  // The link is down. Frames that wait for it go on waiting.
-  void OnDown(Route route);
+  // The link is up: sends the frames that wait for it. Its ring has to live until OnIdle.
+  void OnUp(Route route);
   // The link will not come up: drops the frames that wait for it.
   void DropWaiting(Route route);
-  // The link is no longer polled in every pass, until the next frame is sent by it.
+  // The link is down, or no longer polled in every pass until the next frame is sent by it. Frames
+  // that wait for it go on waiting.
   void OnIdle(Route route);
 
  private:
-  // The way to a process, or to uroced.
-  struct Way {
-    RingLink* ring = nullptr;  // of a link that is up
-    WaitingFrames::Queue waiting;
-    uint16_t by_uplink = 0;  // datagrams that went there since the last link
-    transport::Time by_uplink_since{};
-  };
-
-  Way& WayOf(Route route) { return ways_[static_cast<size_t>(route)]; }
   void SendWithoutLink(Route route, std::span<const uint8_t> frame);
   bool SendByUplink(Route route, std::span<const uint8_t> frame);
   void TransmitOn(Route route);
 
-  Links& links_;
+  Requests& requests_;
+  LinkSet& links_;
   PolledLinks& polled_;
   PacketPort::Counters& counters_;
   RingLink* transmitting_ = nullptr;     // the ring of the last buffer that was in one
   Route acquired_route_ = Route::kWire;  // of the last buffer that was in none
   bool is_acquired_from_ring_ = false;
-  std::array<Way, transport::kRoutes> ways_;
   WaitingFrames waiting_;
   // Room to build frames that no ring takes now.
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_without_link_;

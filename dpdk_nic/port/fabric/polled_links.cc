@@ -16,48 +16,51 @@ constexpr Duration kIdle = Milliseconds(10);
 
 }  // namespace
 
-PolledLinks::PolledLinks() : wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+PolledLinks::PolledLinks(LinkSet& links)
+    : links_(links), wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   // So that nothing allocates later.
-  active_.reserve(places_.size());
-  idle_.reserve(places_.size());
+  active_.reserve(transport::kRoutes);
+  idle_.reserve(transport::kRoutes);
 }
 
-void PolledLinks::Add(Route route, RingLink& ring, Time now) {
-  PlaceOf(route) = {.is_active = true, .used_at = now};
-  AddTo(active_, {&ring, route});
+void PolledLinks::Add(Route route, Time now) {
+  Link& link = links_[route];
+  link.is_active = true;
+  link.frames = 0;
+  link.used_at = now;
+  AddTo(active_, {link.ring.get(), route});
 }
 
 void PolledLinks::Remove(Route route) {
-  Place& place = PlaceOf(route);
-  const Polled polled = RemoveFrom(place.is_active ? active_ : idle_, route);
-  place.is_active = false;
+  Link& link = links_[route];
+  const Polled polled = RemoveFrom(link.is_active ? active_ : idle_, route);
+  link.is_active = false;
   if (receiving_ == polled.ring) receiving_ = nullptr;
 }
 
 void PolledLinks::Activate(Route route) {
-  Place& place = PlaceOf(route);
-  if (place.is_active) return;
-  place.is_active = true;
-  place.used_at = Now();
+  Link& link = links_[route];
+  if (link.is_active) return;
+  link.is_active = true;
+  link.used_at = Now();
   AddTo(active_, RemoveFrom(idle_, route));
 }
 
 void PolledLinks::Deactivate(Route route) {
-  PlaceOf(route).is_active = false;
+  links_[route].is_active = false;
   AddTo(idle_, RemoveFrom(active_, route));
 }
 
 bool PolledLinks::IsUnused(Route route, Time now) {
-  Place& place = PlaceOf(route);
-  RingLink& ring = *active_[place.index].ring;
-  const uint64_t frames = ring.frames();
+  Link& link = links_[route];
+  const uint64_t frames = link.ring->frames();
   // After a sleep the frame that ended it may not have been received yet.
-  const bool is_used = frames != place.frames || !ring.Receive().empty();
+  const bool is_used = frames != link.frames || !link.ring->Receive().empty();
   if (is_used) {
-    place.frames = frames;
-    place.used_at = now;
+    link.frames = frames;
+    link.used_at = now;
   }
-  return now - place.used_at >= kIdle;
+  return now - link.used_at >= kIdle;
 }
 
 void PolledLinks::BeginReceiveBurst() {
@@ -99,15 +102,15 @@ void PolledLinks::Wakeup() {
 }
 
 void PolledLinks::AddTo(std::vector<Polled>& list, const Polled& polled) {
-  PlaceOf(polled.route).index = static_cast<uint32_t>(list.size());
+  links_[polled.route].place = static_cast<uint32_t>(list.size());
   list.push_back(polled);
 }
 
 PolledLinks::Polled PolledLinks::RemoveFrom(std::vector<Polled>& list, Route route) {
-  const uint32_t index = PlaceOf(route).index;
+  const uint32_t index = links_[route].place;
   const Polled removed = list[index];
   list[index] = list.back();
-  PlaceOf(list[index].route).index = index;
+  links_[list[index].route].place = index;
   list.pop_back();
   return removed;
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/fabric/link.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
@@ -27,15 +27,15 @@ class PolledLinks {
     Route route;
   };
 
-  PolledLinks();
+  // `links` outlive it.
+  explicit PolledLinks(LinkSet& links);
 
-  // Adds a ring, which is active. It has to live until Remove.
-  void Add(Route route, RingLink& ring, transport::Time now);
+  // Adds the ring of a link, which is active. It has to live until Remove.
+  void Add(Route route, transport::Time now);
   void Remove(Route route);
   // From now on it is polled in every pass. Harmless if it already is.
   void Activate(Route route);
   void Deactivate(Route route);
-  bool IsActive(Route route) const { return PlaceOf(route).is_active; }
   std::span<const Polled> active() const { return active_; }
   // Whether an active link has had no frame for a while. To be called about once a millisecond.
   bool IsUnused(Route route, transport::Time now);
@@ -74,20 +74,11 @@ class PolledLinks {
   void AbandonAfterFork() { wakeup_.reset(); }
 
  private:
-  // Of a route that has a ring here.
-  struct Place {
-    uint32_t index = 0;      // in active_ or idle_
-    bool is_active = false;  // in active_
-    uint64_t frames = 0;     // as last seen
-    transport::Time used_at{};
-  };
-
-  Place& PlaceOf(Route route) { return places_[static_cast<size_t>(route)]; }
-  const Place& PlaceOf(Route route) const { return places_[static_cast<size_t>(route)]; }
   void AddTo(std::vector<Polled>& list, const Polled& polled);
   Polled RemoveFrom(std::vector<Polled>& list, Route route);
   void Wakeup();
 
+  LinkSet& links_;
   std::vector<Polled> active_;
   std::vector<Polled> idle_;
   size_t turn_ = 0;  // index in active_ of the next link
@@ -95,7 +86,6 @@ class PolledLinks {
   RingLink* receiving_ = nullptr;  // the last frame was from it
   bool is_asleep_ = false;         // between BeginSleep and EndSleep
   UniqueFd wakeup_;                // an eventfd that wakes our own sleeper
-  std::array<Place, transport::kRoutes> places_;
 };
 
 }  // namespace uroce::nic

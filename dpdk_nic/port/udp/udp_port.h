@@ -82,7 +82,6 @@ class UdpPort final : public PacketPort {
   bool AddReceiver(UdpSocket socket);
   // Closes all receivers, and drops what they have received.
   void DropReceivers();
-  bool has_receivers() const { return !receivers_.empty(); }
 
   const std::vector<UdpSocket>& sockets() const { return sockets_; }
   const std::vector<transport::Gid>& Gids() const { return gids_.gids(); }
