@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/address.h"
+#include "transport/congestion/congestion.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
 #include "transport/pkey.h"
@@ -39,6 +40,8 @@ struct EndpointConfig {
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
+  // Of connections over the wire.
+  Congestion congestion = Congestion::kNone;
   // Header prediction of the packets of connections, out and in (README.md). The outcome is the
   // same without.
   bool uses_prediction = true;

@@ -30,14 +30,21 @@ inline constexpr uint32_t kGrhBytes = 40;
 // scheduler to give the process a processor: 134 ms, the figure other software devices give.
 inline constexpr uint8_t kLocalCaAckDelay = 15;
 
-// Packets in flight a QP. Above the bandwidth-delay product of a 100 Gbit/s rack at MTU 4096, and
-// below the 2^23 that 24-bit PSNs allow (IBA 9.7.1).
+// Packets in flight a QP without congestion control. Above the bandwidth-delay product of a
+// 100 Gbit/s rack at MTU 4096, and below the 2^23 that 24-bit PSNs allow (IBA 9.7.1).
 inline constexpr uint32_t kMaxPacketsInFlight = 256;
+// The most with congestion control: 1 Gbit/s over 100 ms at MTU 1024.
+inline constexpr uint32_t kMaxCongestionWindow = 16'384;
 // An ACK is asked for at least this often, so that the window moves before it is used up.
 inline constexpr uint32_t kAckRequestInterval = kMaxPacketsInFlight / 8;
-// Longest READ of one request packet. A message of 2^31 bytes at MTU 256 has 2^23 packets, the
-// whole PSN window; half of that keeps "before" and "after" unambiguous.
-inline constexpr uint32_t kMaxReadRequestPackets = 1u << 22;
+// Longest READ of one request packet, 2^22 packets. A message of 2^31 bytes at MTU 256 has 2^23
+// packets, the whole PSN window; half of that keeps "before" and "after" unambiguous.
+inline constexpr uint8_t kLongestReadPieceLog2 = 22;
+// Shortest piece of a READ on a network: 4 packets. The queue of a bottleneck takes such a burst.
+inline constexpr uint8_t kShortestReadPieceLog2 = 2;
+// Packets that are sent again at once when a loss is known; every one that is acknowledged lets two
+// more follow.
+inline constexpr uint32_t kFirstResendWindow = 16;
 // Frames a QP may emit before the next QP has its turn.
 inline constexpr uint32_t kTransmitQuantum = 16;
 

@@ -126,6 +126,7 @@ ErrorOr<std::unique_ptr<Engine>> MakeEngine(const DeviceConfig& config, Device::
   parts.endpoint.port_mtu = parts.port->mtu();
   parts.endpoint.pkeys = config.pkeys;
   parts.endpoint.probes = true;
+  parts.endpoint.congestion = config.congestion;
   const auto seed = NewRandomSeed();
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
   parts.endpoint.seed = {(*seed)[0], (*seed)[1]};

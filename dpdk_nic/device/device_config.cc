@@ -121,6 +121,13 @@ Problem ReadScenario(const DeviceOption& option, const std::string& value, Devic
   return std::nullopt;
 }
 
+Problem ReadCongestion(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  if (value != "model" && value != "none") return Wrong(option, value, "choose 'model' or 'none'");
+  config.congestion =
+      value == "none" ? transport::Congestion::kNone : transport::Congestion::kModel;
+  return std::nullopt;
+}
+
 // Read last: several engines exclude some of the other choices.
 Problem ReadEngines(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
   const auto engines = ParseNumber(value, 1, kMaxEngines);
@@ -195,6 +202,11 @@ constexpr DeviceOption kOptions[] = {
      .help = "meet exact packets with faults, as 'man uroce-faults' explains",
      .is_file = true,
      .read = ReadScenario},
+    {.name = "congestion",
+     .variable = kCongestionVariable,
+     .argument = "model|none",
+     .help = "congestion control of connections to other hosts: by a model of the path, or none",
+     .read = ReadCongestion},
     {.name = "engines",
      .variable = kEnginesVariable,
      .argument = "N",

@@ -13,6 +13,7 @@
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/port/faults/fault_scenario.h"
 #include "dpdk_nic/port/faults/impairments.h"
+#include "transport/congestion/congestion.h"
 #include "transport/ids.h"
 #include "transport/pkey.h"
 
@@ -27,6 +28,7 @@ inline constexpr char kPortVariable[] = "UROCE_PORT";
 inline constexpr char kUplinkVariable[] = "UROCE_UPLINK";
 inline constexpr char kModeVariable[] = "UROCE_MODE";
 inline constexpr char kEnginesVariable[] = "UROCE_ENGINES";
+inline constexpr char kCongestionVariable[] = "UROCE_CONGESTION";
 inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
 inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
 inline constexpr char kScenarioVariable[] = "UROCE_SCENARIO";
@@ -54,6 +56,7 @@ struct DeviceConfig {
   // The P_Key table (ParsePkeys).
   std::vector<uint16_t> pkeys{transport::kDefaultPkey};
   ProgressMode mode = ProgressMode::kAuto;
+  transport::Congestion congestion = transport::Congestion::kModel;
   // How many engines may share the connections (EngineGroup).
   uint32_t engines = 1;
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.

@@ -191,14 +191,15 @@ TEST_P(FaultScenarioTest, ASendGoesOnFromThePacketThatTheNakAsksFor) {
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// Only the first packet was acknowledged, so all others are sent again: go-back-N.
-TEST_P(FaultScenarioTest, ALostLastPacketCostsATimeout) {
+// Only the first packet was acknowledged. The next one, sent again after the timeout, shows that
+// the responder has all but the last one, which may be late and gets another timeout.
+TEST_P(FaultScenarioTest, ALostLastPacketCostsTwoTimeouts) {
   Use("drop_last_send.json");
   Send(0);
   RunToTheEnd();
-  EXPECT_EQ(requests_, Range(0, 7) + Range(1, 7));
-  EXPECT_EQ(client().counters().ack_timeouts, 1u);
-  EXPECT_EQ(server().counters().duplicate_requests, 6u);
+  EXPECT_EQ(requests_, Range(0, 7) + Offsets({1, 7}));
+  EXPECT_EQ(client().counters().ack_timeouts, 2u);
+  EXPECT_EQ(server().counters().duplicate_requests, 1u);
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
@@ -285,9 +286,9 @@ TEST_P(FaultScenarioTest, AMessageWhoseAckWasLostIsSentAgainAndNotExecutedAgain)
   Use("drop_ack.json");
   Post(SendOpcode::kRdmaWrite, 0);
   RunToTheEnd();
-  EXPECT_EQ(requests_, Range(0, 7) + Range(0, 7));
+  EXPECT_EQ(requests_, Range(0, 7) + Offsets{0});
   EXPECT_EQ(client().counters().ack_timeouts, 1u);
-  EXPECT_EQ(server().counters().duplicate_requests, 8u);
+  EXPECT_EQ(server().counters().duplicate_requests, 1u);
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
@@ -324,13 +325,13 @@ TEST_P(FaultScenarioTest, ADuplicateRequestIsAcknowledgedAgainAndNotExecutedAgai
 }
 
 // The overtaken packet is still accepted when it arrives. The packets that overtook it were
-// dropped, which leaves another gap: its NAK arrives while the requester still answers the first
-// one.
+// dropped, which leaves another gap: its NAK arrives within a round trip of the first one, when
+// what it asks for is on its way.
 TEST_P(FaultScenarioTest, OvertakenPacketIsAcceptedAndOvertakersAreResent) {
   Use("reorder_send.json");
   Send(0);
   RunToTheEnd();
-  EXPECT_EQ(requests_, Range(0, 7) + Range(3, 5) + Range(4, 7));
+  EXPECT_EQ(requests_, Range(0, 7) + Range(3, 7));
   EXPECT_EQ(server().counters().psn_naks_sent, 2u);
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
@@ -367,7 +368,7 @@ TEST_P(FaultScenarioTest, ACorruptedAckIsALostAck) {
   Use("corrupt_ack.json");
   Post(SendOpcode::kRdmaWrite, 0);
   RunToTheEnd();
-  EXPECT_EQ(requests_, Range(0, 7) + Range(0, 7));
+  EXPECT_EQ(requests_, Range(0, 7) + Offsets{0});
   EXPECT_EQ(client().counters().drops(DropReason::kBadIcrc), 1u);
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }

@@ -119,8 +119,13 @@ void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) 
 }
 
 void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end) {
-  // IBA 10.3.1.5: in SQD a queue pair only finishes the messages it has started.
-  if (requester_.qp->state() == QpState::kSendQueueDrain && request.opcode.StartsMessage()) {
+  // IBA 10.3.1.5: in SQD a queue pair only finishes the requests it has started.
+  const bool starts = request.opcode.StartsMessage() && !ContinuesRead(request);
+  read_end_.reset();
+  if (request.opcode.operation == Operation::kReadRequest) {
+    read_end_ = {request.reth.virtual_address + request.reth.dma_length, request.reth.rkey, 0};
+  }
+  if (requester_.qp->state() == QpState::kSendQueueDrain && starts) {
     verdict_->Fail("QP ", qpn(), " starts a message in SQD: psn ", request.psn.value());
   }
   if (!IsReliable()) return;
@@ -136,6 +141,14 @@ void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end
   if (reads_.size() > requester_.max_read_atomic) {
     verdict_->Fail("QP ", qpn(), " has ", reads_.size(), " READs and atomics outstanding");
   }
+}
+
+// Whether a READ goes on where the one before it has ended: the requester asks for the data of one
+// request in pieces.
+bool FlowMonitor::ContinuesRead(const Packet& request) const {
+  return request.opcode.operation == Operation::kReadRequest && read_end_ &&
+         request.reth.virtual_address == read_end_->virtual_address &&
+         request.reth.rkey == read_end_->rkey;
 }
 
 // A packet sent again equals the first copy. A repeated READ asks for the rest of the same memory.

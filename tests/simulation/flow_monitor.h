@@ -99,6 +99,7 @@ class FlowMonitor {
   bool IsXrc() const;
 
   void CheckOrder(const Packet& request, int64_t begin, int64_t end);
+  bool ContinuesRead(const Packet& request) const;
   void OnNewRequest(const Packet& request, int64_t begin, int64_t end);
   void CheckRepeated(const Packet& request, int64_t begin);
   void CheckCredit(const Packet& request, int64_t begin);
@@ -119,6 +120,7 @@ class FlowMonitor {
   int64_t acknowledged_end_ = 0;
   int64_t delivered_end_ = 0;  // the responder got everything before this
   std::deque<AwaitedRead> reads_;
+  std::optional<Reth> read_end_;  // where the data of the last new packet ends, if that is a READ
   std::map<int64_t, uint64_t> fingerprints_;  // of the packets not acknowledged
 
   uint64_t messages_sent_ = 0;

@@ -76,6 +76,7 @@ LinkOptions Measurement::Options(uint32_t message_bytes, Duration round_trip, ui
   options.mtu = Mtu::k4096;
   options.timeout = kTimeout;
   options.probes = true;
+  options.congestion = Congestion::kModel;
   options.queue_depth = kQueueDepth;
   options.memory_bytes = message_bytes;
   options.impairments.latency = {round_trip.ns / 2};

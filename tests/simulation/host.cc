@@ -20,6 +20,7 @@ EndpointConfig MakeConfig(const Context& context, int index, bool ipv6) {
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 256;
   config.probes = index % 2 == 0;
+  config.congestion = index % 3 == 0 ? Congestion::kModel : Congestion::kNone;
   config.uses_prediction = context.uses_prediction;
   config.seed = {static_cast<uint64_t>(index) + 1, 77};
   return config;

@@ -69,9 +69,11 @@ void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   EndpointConfig config;
   config.mac = {2, 0, 0, 0, 0, number};
   config.gids = {Gid::LinkLocal(config.mac), Gid::FromIpv4({10, 0, 0, number})};
-  config.first_qpn = Qpn{0x1000u * number};
+  // Queue pairs of links with other seeds have other numbers.
+  config.first_qpn = Qpn{0x1000u * number + static_cast<uint32_t>(options.seed - 1) % 64 * 16};
   config.qpn_count = 16;
   config.probes = options.probes;
+  config.congestion = options.congestion;
   host.endpoint = std::make_unique<Endpoint>(config);
   host.memory.resize(options.memory_bytes);
   random.Fill(host.memory);

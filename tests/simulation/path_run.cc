@@ -16,6 +16,7 @@ LinkOptions Options(const PathScenario& scenario, uint64_t seed) {
   options.mtu = Mtu::k1024;
   options.timeout = scenario.timeout;
   options.probes = true;
+  options.congestion = Congestion::kModel;
   options.queue_depth = scenario.queue_depth;
   options.memory_bytes = scenario.message_bytes;
   options.seed = seed;

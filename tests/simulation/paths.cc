@@ -190,8 +190,8 @@ void AppendSeveralBlock(std::string& table, bool is_long) {
   beside_tcp(256, k100M, 1, 5'000);
   beside_tcp(1'024, k100M, 1, 5'000);
   beside_tcp(256, k100M, 2, 5'000);
-  beside_tcp(256, k1G, 1, 800);
-  beside_tcp(1'024, k1G, 1, 800);
+  beside_tcp(256, k1G, 1, 2'000);
+  beside_tcp(1'024, k1G, 1, 2'000);
 }
 
 void AppendOutageBlock(std::string& table) {

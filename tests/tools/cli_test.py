@@ -45,7 +45,8 @@ class HelpTest(unittest.TestCase):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
         for option in ("--ip", "--mtu", "--pkey", "--port", "--fabric", "--mode", "--engines",
-                       "--capture", "--impair", "--scenario", "--uplink", "--no-uplink"):
+                       "--congestion", "--capture", "--impair", "--scenario", "--uplink",
+                       "--no-uplink"):
             self.assertIn(option + " ", run.stdout)
 
     def test_version(self):
@@ -76,7 +77,7 @@ class RefusalTest(unittest.TestCase):
     def test_values_of_options(self):
         for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
                               ("--ip", "ff02::1"), ("--mode", "fast"), ("--engines", "65"),
-                              ("--fabric", "a/b"),
+                              ("--congestion", "cubic"), ("--fabric", "a/b"),
                               ("--pkey", "0x18001"), ("--pkey", "0x8000"), ("--pkey", "0x8001,1"),
                               ("--impair", "drop=200%"), ("--impair", "sneeze=1%"),
                               ("--uplink", "tcp"), ("--uplink", "udp,address=ff02::1")):

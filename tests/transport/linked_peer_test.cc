@@ -136,7 +136,10 @@ TEST_P(LinkedPeerTest, LostEndOfALongMessageIsSentAgain) {
   Carry();
   EXPECT_FALSE(pair_.Send().empty());  // lost
   WaitLong();
-  pair_.Receive(pair_.Send());  // the first packet again
+  const auto again = pair_.Send();  // the first packet, alone
+  EXPECT_TRUE(AsksForAck(again));
+  EXPECT_EQ(pair_.Receive(again), DropReason::kDuplicateRequest);
+  EXPECT_TRUE(pair_.Answer());
   EXPECT_TRUE(Carry());
   EXPECT_TRUE(pair_.Answer());
   EXPECT_TRUE(IsAllAcknowledged());
@@ -224,7 +227,8 @@ TEST_P(FrozenPeerTest, TimeoutCountsFromWhenThePeerRunsAgain) {
   (void)pair_.Send();
   EXPECT_EQ(Wait(50), 0);
   has_answered_ = true;
-  EXPECT_EQ(Wait(1), 1) << "the first retry";
+  EXPECT_GE(Wait(1), 1);
+  EXPECT_EQ(counters().ack_timeouts, 1u) << "the first retry";
   EXPECT_TRUE(pair_.first.Poll().empty());
 }
 

@@ -10,8 +10,7 @@
 #include "transport/counters.h"
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
-#include "transport/qp/pacing.h"
-#include "transport/qp/round_trip_time.h"
+#include "transport/qp/requester_state.h"
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
@@ -34,12 +33,13 @@ namespace uroce::transport {
 //   -------|----------------|---------------------------|----->  work requests
 //          | sent, waiting  | being sent | not started  |
 //
-//      oldest_unacked      next                sent
-//   -------|----------------|-------------------|------------->  PSNs
-//          | on the wire    | to be sent again  | never used
+//      oldest_unacked      next                sent              limit
+//   -------|----------------|-------------------|------------------|------------->  PSNs
+//          | on the wire    | to be sent again  | never used       | not yet
 //
-// requester_send.cc: request packets. requester_response.cc: responses. requester_retry.cc: losses.
-class alignas(64) Requester {
+// requester_state.h: the fields. requester_send.cc: request packets. requester_response.cc:
+// responses. requester_retry.cc: losses.
+class Requester : private RequesterState {
  public:
   // `queue` is empty.
   Requester(QpContext& qp, SendQueue queue);
@@ -58,6 +58,7 @@ class alignas(64) Requester {
   void RestartTimer();
   // The path changed: outstanding requests have all retries again, and the timeout of the new path.
   void FollowPath() {
+    ChooseFlowControl();
     RestoreRetries();
     RestartTimer();
   }
@@ -95,13 +96,15 @@ class alignas(64) Requester {
   bool IsDrained() const;
 
  private:
-  static constexpr Time kRestart{0};  // due at once
-
   // requester_send.cc
   std::optional<uint32_t> FirstSsnLimit() const;
   bool MaySendNext() const;
   Route NextDatagramRoute() const;
+  bool TakePermit(Time now);
+  void AwaitResponse(Time now, uint32_t psns, bool is_repeated);
   bool MayStart(const SendWqe& wqe) const;
+  bool HasReadCredit() const;
+  uint8_t ReadPieceLog2() const;
   bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
@@ -147,6 +150,7 @@ class alignas(64) Requester {
   bool IsAwaited(Psn psn) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
+  void TellFlowControl(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();
   void RetireFront();
   void CompleteDone(const SendWqe& wqe);
@@ -154,15 +158,19 @@ class alignas(64) Requester {
   void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
   void FailFront(CompletionStatus status, VendorError reason);
-  void HoldReadCredit(SendWqe& wqe);
-  void ReleaseReadCredit(SendWqe& wqe);
+  void ReleaseReadCredit(Psn psn);
   // Of the packet with this PSN in the message of `wqe`.
   uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const {
     return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
   }
 
   // requester_retry.cc
-  bool is_probing() const { return resend_window_ != kMaxPacketsInFlight; }
+  bool is_resending() const { return resend_window_ != kNoResend; }
+  bool IsResponseDue() const { return oldest_unacked_psn_.IsBefore(response_due_psn_); }
+  void NoteSentAgain();
+  uint32_t NormalWindow() const;
+  void ChooseFlowControl();
+  void UpdateWindow();
   void OnRnrNak(Time now, uint8_t timer_code);
   void OnReceiverReady();
   void OnSequenceNak(Time now);
@@ -170,49 +178,13 @@ class alignas(64) Requester {
   void OnAckTimeout(Time now, Time due);
   void OnSilence(Time now);
   bool TakeRetry(VendorError reason);
-  void SendFlightAgain();
-  void OpenResendWindow();
+  void SendFlightAgain(Time now);
+  void SendOldestAgain(Time now);
+  void OpenResendWindow(uint32_t acknowledged);
   void ContinueAfterFlight();
-  void GoBackTo(Psn psn);
+  void GoBack();
+  uint32_t ReadCreditsInFlight(const SendWqe& wqe) const;
   void ArmAckTimer(Time now);
-
-  // Fields that every request and every ACK uses: a cache line with the first fields of the queue.
-  QpContext& qp_;
-  Psn& next_psn_;        // sq_psn
-  uint32_t cursor_ = 0;  // number of the work request that next_psn_ belongs to
-  Psn oldest_unacked_psn_;
-  Psn sent_psn_;          // one beyond the last PSN ever sent
-  Psn response_due_psn_;  // one beyond the last PSN that asked for a response
-  SendQueue queue_;
-
-  // More such fields. kRestart: the ACK timer starts in the next OnDeadline, which knows the time.
-  alignas(64) Time deadline_ = kNever;
-  Time probe_at_ = kNever;     // when to check whether the peer has been silent for too long
-  Time paced_until_ = kNever;  // nothing is sent before; kNever: pacing holds nothing back
-  Time last_news_{};           // when a packet asked for a response, or something was acknowledged
-  // End-to-end credits (IBA 9.7.7.2): messages that take a receive request of the peer may be sent
-  // up to this SSN; without limit on XRC, and once the peer has sent no credit information.
-  std::optional<uint32_t> ssn_limit_;
-  uint32_t last_ssn_ = 0;        // of the youngest request that was started
-  uint32_t retired_ssn_ = 0;     // of the youngest request that completed
-  uint32_t free_in_flight_ = 0;  // requests between these that take no receive request
-  // How many packets may be in flight. After a probe it is 1, and responses raise it.
-  uint32_t resend_window_ = kMaxPacketsInFlight;
-  bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
-  // An RNR NAK came for a request that others followed: a sequence NAK for those may follow.
-  bool nak_may_follow_ = false;
-  uint8_t retries_left_ = 0;
-  uint8_t rnr_retries_left_ = 0;
-  bool failed_ = false;
-
-  RoundTripTime round_trip_;
-  uint32_t probes_in_vain_ = 0;
-  uint32_t read_credits_used_ = 0;
-  // The PSN of the last response that implied the loss of an earlier one; reset by an
-  // acknowledgement. Responses still under way behind it imply the same loss once more.
-  std::optional<Psn> implied_by_;
-
-  Pacer pacer_;
 };
 
 }  // namespace uroce::transport

@@ -46,14 +46,15 @@ inline bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes,
   const bool last = psn + 1 == wqe.end_psn();
   const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
   const uint64_t index = offset / qp_.mtu_bytes();
-  const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
+  const bool ends_request = last || (index + 1) % wqe.read_piece() == 0;
   return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && ends == ends_request;
 }
 
 // The packet of the response to the oldest request that has this PSN has arrived.
 inline void Requester::TakeResponse(Time now, SendWqe& wqe, Psn psn) {
   const bool last = psn + 1 == wqe.end_psn();
-  if (last) ReleaseReadCredit(wqe);
+  const auto index = static_cast<uint32_t>(psn.DistanceFrom(wqe.first_psn)) & Psn::kMask;
+  if (last || (index + 1) % wqe.read_piece() == 0) ReleaseReadCredit(psn);
   Progress(now, psn + 1);
   if (last) RetireFront();
 }
@@ -107,9 +108,11 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
       }
   }
   if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
-  if (is_probing() && !failed_ && oldest_unacked_psn_ != oldest_unacked) OpenResendWindow();
+  const int32_t acknowledged = oldest_unacked_psn_.DistanceFrom(oldest_unacked);
+  if (is_resending() && !failed_ && acknowledged != 0)
+    OpenResendWindow(static_cast<uint32_t>(acknowledged));
   // Packets that were to be sent again and are now acknowledged are skipped.
-  if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
+  if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBack();
   return result;
 }
 
@@ -170,7 +173,7 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   std::array<uint8_t, sizeof packet.atomic_original> bytes;
   std::memcpy(bytes.data(), &packet.atomic_original, bytes.size());
   if (!PlaceResponse(wqe, 0, bytes)) return DropReason::kNone;
-  ReleaseReadCredit(wqe);
+  ReleaseReadCredit(packet.psn);
   Progress(now, packet.psn + 1);
   RetireFront();
   return DropReason::kNone;
@@ -252,17 +255,29 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
   return is_complete;
 }
 
+// See Progress.
+void Requester::TellFlowControl(Time now, Psn oldest_unacked) {
+  const auto packets = static_cast<uint32_t>(oldest_unacked.DistanceFrom(oldest_unacked_psn_));
+  const int32_t in_flight = std::max(0, next_psn_.DistanceFrom(oldest_unacked));
+  const auto round_trip =
+      flow_control_->OnAcknowledged(now, oldest_unacked, packets, static_cast<uint32_t>(in_flight));
+  if (round_trip) round_trip_.OnMeasured(*round_trip);
+}
+
 // All requests before this PSN are known to have been carried out.
 void Requester::Progress(Time now, Psn oldest_unacked) {
-  oldest_unacked_psn_ = oldest_unacked;
   round_trip_.OnAcknowledged(oldest_unacked, now);
+  if (flow_control_ != nullptr) TellFlowControl(now, oldest_unacked);
+  oldest_unacked_psn_ = oldest_unacked;
+  limit_psn_ = oldest_unacked + window_;
+  if (flow_control_ != nullptr || is_resending()) UpdateWindow();
   RestoreRetries();
   waits_for_receiver_ = false;
   nak_may_follow_ = false;
   implied_by_.reset();
   probes_in_vain_ = 0;
   deadline_ = kNever;
-  if (oldest_unacked_psn_.IsBefore(response_due_psn_)) {
+  if (IsResponseDue()) {
     StartTimers(now);
   } else {
     probe_at_ = kNever;
@@ -309,16 +324,10 @@ void Requester::Flush(VendorError why) {
   waits_for_receiver_ = false;
 }
 
-void Requester::HoldReadCredit(SendWqe& wqe) {
-  if (wqe.holds_read_credit) return;
-  wqe.holds_read_credit = true;
-  ++read_credits_used_;
-}
-
-void Requester::ReleaseReadCredit(SendWqe& wqe) {
-  if (!wqe.holds_read_credit) return;
-  wqe.holds_read_credit = false;
-  --read_credits_used_;
+// The last response to the request with this PSN has arrived. A request that is to be sent again
+// holds no credit.
+void Requester::ReleaseReadCredit(Psn psn) {
+  if (psn.IsBefore(next_psn_)) --read_credits_used_;
 }
 
 }  // namespace uroce::transport

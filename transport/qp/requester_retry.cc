@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "transport/peer_progress.h"
@@ -9,9 +10,11 @@
 namespace uroce::transport {
 namespace {
 
-// The time between unanswered probes doubles at most kMaxBackoffs times, up to kLongestSilence.
+// The time between unanswered probes doubles at most kMaxBackoffs times, up to kLongestSilence, or
+// to this part of the ACK timeout if that is shorter: the last try of a connection is eight probes.
 constexpr uint32_t kMaxBackoffs = 10;
-constexpr Duration kLongestSilence = Milliseconds(1'000);
+constexpr Duration kLongestSilence = Milliseconds(50);
+constexpr int64_t kProbesPerTimeout = 8;
 
 // Whether all responses to packets that were sent at `sent` or before would have arrived by now. If
 // not, the silence of the peer is no loss: its process stands still.
@@ -21,6 +24,12 @@ bool HasPeerAnswered(const QpContext& qp, Time sent, Time now) {
   const bool is_looped_back = route == Route::kLoopback && config.copies_to_own_members;
   if (is_looped_back) return !qp.environment.OwesReply(route);
   return config.peer_progress == nullptr || config.peer_progress->HasAnswered(route, sent, now);
+}
+
+Duration LongestBackoff(uint8_t timeout) {
+  const auto ack_timeout = AckTimeout(timeout);
+  if (!ack_timeout) return kLongestSilence;
+  return std::min(kLongestSilence, Duration{ack_timeout->ns / kProbesPerTimeout});
 }
 
 }  // namespace
@@ -40,11 +49,11 @@ void Requester::OnDeadline(Time now) {
 
 // A verb does not know the time, so the next OnDeadline starts the ACK timer.
 void Requester::RestartTimer() {
-  const bool waits_for_response = oldest_unacked_psn_.IsBefore(response_due_psn_);
-  if (waits_for_response && !waits_for_receiver_) deadline_ = kRestart;
+  if (IsResponseDue() && !waits_for_receiver_) deadline_ = kRestart;
 }
 
-// IBA C9-139: no response in time. Everything not acknowledged is sent again. The timer was started
+// IBA C9-139: no response in time. That takes a retry, but the responses may only be late, so just
+// the oldest packet is sent again, and the answer shows what else is missing. The timer was started
 // when the oldest packet had been sent.
 void Requester::OnAckTimeout(Time now, Time due) {
   const Duration timeout = AckTimeout(qp_.attributes.timeout).value_or(Duration{});
@@ -52,7 +61,7 @@ void Requester::OnAckTimeout(Time now, Time due) {
   ++qp_.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
-  SendFlightAgain();
+  SendOldestAgain(now);
   // The timeout counts from now even if the wire takes no frame at the moment.
   ArmAckTimer(now);
 }
@@ -72,17 +81,18 @@ void Requester::OnPeerGone() {
 // a packet was lost or the peer is slow, makes the next probe later.
 void Requester::OnSilence(Time now) {
   probe_at_ = kNever;
-  if (waits_for_receiver_ || failed_ || !oldest_unacked_psn_.IsBefore(response_due_psn_)) return;
-  const Duration backed_off = round_trip_.LongestSilence() * (int64_t{1} << probes_in_vain_);
-  probe_at_ = last_news_ + std::min(backed_off, kLongestSilence);
+  if (waits_for_receiver_ || failed_ || !IsResponseDue()) return;
+  const Duration silence = round_trip_.LongestSilence();
+  const Duration longest = std::max(silence, LongestBackoff(qp_.attributes.timeout));
+  const Duration backed_off = silence * (int64_t{1} << probes_in_vain_);
+  probe_at_ = last_news_ + std::min(backed_off, longest);
   if (now < probe_at_) return;
 
   if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
-  probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
+  probe_at_ = now + std::min(backed_off * 2, longest);
   if (!HasPeerAnswered(qp_, last_news_, now)) return;
   ++qp_.counters.probes;
-  GoBackTo(oldest_unacked_psn_);
-  resend_window_ = 1;
+  SendOldestAgain(now);
   last_news_ = now;
 }
 
@@ -92,9 +102,9 @@ void Requester::OnSequenceNak(Time now) {
   // After an RNR NAK, rxe also sends a sequence NAK for the requests that followed, which are sent
   // again anyway. If it arrives after they were sent again, it reports no loss and takes no retry.
   const bool is_counted = !std::exchange(nak_may_follow_, false);
-  if (waits_for_receiver_) return;
+  if (waits_for_receiver_ || now < went_back_at_ + round_trip_.Shortest()) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
-  SendFlightAgain();
+  SendFlightAgain(now);
   ArmAckTimer(now);
 }
 
@@ -112,7 +122,7 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
     }
     --rnr_retries_left_;
   }
-  SendFlightAgain();
+  SendFlightAgain(now);
   probe_at_ = kNever;
   waits_for_receiver_ = true;
   deadline_ = now + RnrDelay(timer_code);
@@ -133,10 +143,13 @@ void Requester::OnReceiverReady() {
 // this: responses to what was sent before it may still be under way.
 DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
   const bool is_new_loss = !implied_by_ || implied_by.IsBefore(*implied_by_);
+  if (is_new_loss && now < went_back_at_ + round_trip_.Latest()) {
+    return DropReason::kOutOfOrderResponse;
+  }
   implied_by_ = implied_by;
   if (is_new_loss && !waits_for_receiver_) {
     ++qp_.counters.implied_naks;
-    SendFlightAgain();
+    SendFlightAgain(now);
     ArmAckTimer(now);
   }
   return DropReason::kOutOfOrderResponse;
@@ -159,53 +172,123 @@ bool Requester::TakeRetry(VendorError reason) {
   return true;
 }
 
-// A packet is known to be lost: all packets that are not acknowledged are sent again.
-void Requester::SendFlightAgain() {
-  resend_window_ = kMaxPacketsInFlight;
+// A packet is known to be lost, and a peer that keeps the order has dropped those behind it: all
+// that are not acknowledged are sent again. On a network they are no burst, since the packet may
+// have been lost because a queue was full: they are paced or, without congestion control, those
+// that are acknowledged make room for others.
+void Requester::SendFlightAgain(Time now) {
+  NoteSentAgain();
+  const bool is_network = qp_.path.route() == Route::kWire;
+  resend_window_ = is_network && flow_control_ == nullptr ? kFirstResendWindow : kNoResend;
   round_trip_.Cancel();
-  GoBackTo(oldest_unacked_psn_);
+  went_back_at_ = now;
+  if (flow_control_ != nullptr) {
+    const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
+    flow_control_->OnLoss(now, static_cast<uint32_t>(std::max(0, in_flight)));
+  }
+  GoBack();
 }
 
-// A response came after a probe: to the probe, or to an earlier packet that was slow and not lost.
-// If it acknowledges more than was sent again, the peer has the original packets, and sending goes
-// on behind them. If it acknowledges just what was sent again, twice as much of the rest follows: a
-// slow peer is not flooded with packets that it has.
-void Requester::OpenResendWindow() {
-  if (next_psn_.IsBefore(oldest_unacked_psn_)) {
-    ContinueAfterFlight();
-  } else if (next_psn_ == oldest_unacked_psn_) {
-    resend_window_ = next_psn_ == sent_psn_ ? kMaxPacketsInFlight
-                                            : std::min(resend_window_ * 2, kMaxPacketsInFlight);
+// It is not known whether a packet is lost: the oldest is sent again, alone. The round trip is
+// measured on.
+void Requester::SendOldestAgain(Time now) {
+  NoteSentAgain();
+  resend_window_ = 1;
+  went_back_at_ = now;
+  GoBack();
+  if (flow_control_ == nullptr) return;
+  flow_control_->OnProbe();
+  permit_end_ = next_psn_ + 1;  // it does not wait for its turn
+  paced_until_ = kNever;
+  UpdateWindow();
+}
+
+// A response came while packets are sent again: to one of these, or to an earlier packet that was
+// slow and not lost. If it acknowledges more than was sent again, the peer has the original
+// packets, and sending goes on behind them. Otherwise two more packets follow for each that was
+// acknowledged: a slow peer is not flooded with packets that it has.
+void Requester::OpenResendWindow(uint32_t acknowledged) {
+  const bool has_more =
+      oldest_unacked_psn_.IsAfter(next_psn_) && oldest_unacked_psn_.IsAfter(sent_again_psn_);
+  if (has_more) return ContinueAfterFlight();
+  // Pacing keeps the rest from being a burst.
+  const bool may_follow = flow_control_ != nullptr && next_psn_ == oldest_unacked_psn_;
+  const bool was_all_answered = next_psn_ == sent_psn_ && next_psn_ == oldest_unacked_psn_;
+  const bool is_bounded = resend_window_ + acknowledged < NormalWindow();
+  resend_window_ =
+      may_follow || was_all_answered || !is_bounded ? kNoResend : resend_window_ + acknowledged;
+  UpdateWindow();
+}
+
+uint32_t Requester::NormalWindow() const {
+  return flow_control_ == nullptr ? kMaxPacketsInFlight : flow_control_->window();
+}
+
+// A connection by the wire begins, or has a new path.
+void Requester::ChooseFlowControl() {
+  const bool is_network = qp_.path.route() == Route::kWire;
+  flow_control_ = is_network ? own_flow_control_.get() : nullptr;
+  if (flow_control_ != nullptr) flow_control_->Restart();
+  permit_begin_ = permit_end_ = next_psn_;
+  UpdateWindow();
+}
+
+void Requester::UpdateWindow() {
+  window_ = std::min(resend_window_, NormalWindow());
+  // Nothing is predicted while packets are sent again.
+  limit_psn_ = oldest_unacked_psn_ + (is_resending() ? 0 : window_);
+  if (flow_control_ == nullptr) return;
+  if (permit_end_.IsBefore(limit_psn_)) limit_psn_ = permit_end_;
+  const uint32_t interval = std::clamp(window_ / 4, 1u, kAckRequestInterval);
+  ack_mask_ = static_cast<uint8_t>(std::bit_floor(interval) - 1);
+}
+
+// Packets are about to be sent again, perhaps once more.
+void Requester::NoteSentAgain() {
+  if (!is_resending()) {
+    sent_again_psn_ = oldest_unacked_psn_ + 1;
+  } else if (next_psn_.IsAfter(sent_again_psn_)) {
+    sent_again_psn_ = next_psn_;
   }
 }
 
-// Undoes GoBackTo: the next PSN is the first one that was never sent.
+// Undoes GoBack: the next PSN is the first one that was never sent.
 void Requester::ContinueAfterFlight() {
-  resend_window_ = kMaxPacketsInFlight;
-  next_psn_ = sent_psn_;
+  resend_window_ = kNoResend;
+  next_psn_ = permit_begin_ = permit_end_ = sent_psn_;
+  UpdateWindow();
+  read_credits_used_ = 0;
   for (cursor_ = queue_.front(); cursor_ != queue_.back(); ++cursor_) {
-    SendWqe& wqe = queue_[cursor_];
+    const SendWqe& wqe = queue_[cursor_];
     if (!wqe.started || wqe.failed) break;
-    if (HasOwnResponse(wqe.opcode) && wqe.first_psn.IsBefore(sent_psn_)) HoldReadCredit(wqe);
+    read_credits_used_ += ReadCreditsInFlight(wqe);
     if (wqe.Contains(sent_psn_)) break;
   }
 }
 
-// Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after
-// sent_psn_.
-void Requester::GoBackTo(Psn psn) {
-  uint32_t number = queue_.front();
-  while (number != queue_.back()) {
-    const SendWqe& wqe = queue_[number];
-    if (!wqe.started || wqe.failed || wqe.Contains(psn)) break;
-    ++number;
+// How many of max_rd_atomic are occupied if all of `wqe` that was ever sent waits for responses.
+uint32_t Requester::ReadCreditsInFlight(const SendWqe& wqe) const {
+  if (!HasOwnResponse(wqe.opcode)) return 0;
+  const auto index = [&wqe](Psn psn) {
+    const uint32_t distance = (psn.value() - wqe.first_psn.value()) & Psn::kMask;
+    return std::min(distance, wqe.psn_count);
+  };
+  const uint32_t begin = wqe.Contains(oldest_unacked_psn_) ? index(oldest_unacked_psn_) : 0;
+  return wqe.PiecesBetween(begin, index(sent_psn_));
+}
+
+// Makes the oldest packet that is not acknowledged the next one to be sent. Requests that will be
+// sent again hold no read credit until then.
+void Requester::GoBack() {
+  cursor_ = queue_.front();
+  while (cursor_ != queue_.back()) {
+    const SendWqe& wqe = queue_[cursor_];
+    if (!wqe.started || wqe.failed || wqe.Contains(oldest_unacked_psn_)) break;
+    ++cursor_;
   }
-  cursor_ = number;
-  next_psn_ = psn;
-  // Requests that will be sent again hold no read credit until then.
-  for (; number != queue_.back() && queue_[number].started; ++number) {
-    ReleaseReadCredit(queue_[number]);
-  }
+  next_psn_ = permit_begin_ = permit_end_ = oldest_unacked_psn_;
+  read_credits_used_ = 0;
+  UpdateWindow();
 }
 
 void Requester::ArmAckTimer(Time now) {

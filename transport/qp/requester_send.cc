@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "transport/limits.h"
 #include "transport/qp/credits.h"
@@ -37,11 +38,14 @@ uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
 
 }  // namespace
 
-Requester::Requester(QpContext& qp, SendQueue queue)
-    : qp_(qp),
-      next_psn_(qp.attributes.sq_psn),
-      queue_(std::move(queue)),
-      ssn_limit_(FirstSsnLimit()) {}
+Requester::Requester(QpContext& qp, SendQueue queue) : RequesterState(qp, std::move(queue)) {
+  ssn_limit_ = FirstSsnLimit();
+  const EndpointConfig& config = qp.environment.config;
+  if (!qp.is_reliable() || qp.is_xrc_target() || !config.has_wire) return;
+  if (auto control = MakeCongestionControl(config.congestion, qp.qpn.value)) {
+    own_flow_control_ = std::make_unique<FlowControl>(std::move(control));
+  }
+}
 
 // A peer of XRC has shared receive queues only and never reports credits.
 std::optional<uint32_t> Requester::FirstSsnLimit() const {
@@ -50,6 +54,7 @@ std::optional<uint32_t> Requester::FirstSsnLimit() const {
 
 void Requester::Start(Psn first_psn) {
   next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;
+  ChooseFlowControl();
   RestoreRetries();
 }
 
@@ -67,7 +72,7 @@ void Requester::Reset() {
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
   deadline_ = probe_at_ = paced_until_ = kNever;
   pacer_ = {};
-  resend_window_ = kMaxPacketsInFlight;
+  resend_window_ = kNoResend;
   probes_in_vain_ = 0;
   round_trip_ = {};
   waits_for_receiver_ = false;
@@ -102,11 +107,11 @@ bool Requester::MaySendNext() const {
   if (IsLocal(wqe.opcode)) return wqe.started || MayStart(wqe);
 
   const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
-  if (in_flight >= static_cast<int32_t>(resend_window_)) return false;
+  // A window that has shrunk may be full of packets that asked for no response: one more asks.
+  if (in_flight >= static_cast<int32_t>(window_) && IsResponseDue()) return false;
   if (in_flight != 0 && TakesReceive(wqe.opcode) && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
-  // The rest of a READ is requested when the data before it has arrived.
-  return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
+  return wqe.opcode != SendOpcode::kRdmaRead || HasReadCredit();
 }
 
 // Whether the peer is known to have a receive request for `wqe`, which takes one. If not, a message
@@ -122,9 +127,25 @@ bool Requester::HasCredit(const SendWqe& wqe) const {
 // Whether the requests before `wqe` permit its first packet to go out.
 bool Requester::MayStart(const SendWqe& wqe) const {
   if (wqe.fence && read_credits_used_ != 0) return false;  // IBA 10.8.3.3
-  if (!HasOwnResponse(wqe.opcode)) return true;
+  return !HasOwnResponse(wqe.opcode) || HasReadCredit();
+}
+
+bool Requester::HasReadCredit() const {
   const uint32_t allowed = qp_.attributes.max_read_atomic;
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
+}
+
+// A responder sends the data of a READ as fast as it can: on a network the requester asks for it in
+// pieces, and the window bounds these. They are as short as two windows in all pieces that may be
+// outstanding permit. A link has no queue that could overflow, and the data is asked for at once.
+uint8_t Requester::ReadPieceLog2() const {
+  if (qp_.path.route() != Route::kWire) return kLongestReadPieceLog2;
+  const uint32_t window = NormalWindow();
+  const uint32_t longest = flow_control_ == nullptr ? window : flow_control_->longest_burst();
+  const uint32_t piece = 2 * window / qp_.attributes.max_read_atomic;
+  const auto log2 =
+      static_cast<uint8_t>(std::bit_width(std::max(1u, std::min(piece, longest))) - 1);
+  return std::clamp(log2, kShortestReadPieceLog2, kLongestReadPieceLog2);
 }
 
 // Header prediction, which holds for nearly all packets: whether the next one is of `wqe`, a SEND
@@ -132,9 +153,8 @@ bool Requester::MayStart(const SendWqe& wqe) const {
 // would permit it too: a failure or a lost completion takes RC out of RTS, and during an RNR wait
 // all that is in flight is to be sent again.
 bool Requester::IsPredicted(const SendWqe& wqe) const {
-  const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
   const bool is_predicted = qp_.predicts_requests && wqe.is_one_piece && next_psn_ == sent_psn_ &&
-                            in_flight < kMaxPacketsInFlight && !is_probing();
+                            next_psn_.IsBefore(limit_psn_);
   if (!is_predicted) return false;
   return wqe.started ? !wqe.probes : wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe);
 }
@@ -153,7 +173,7 @@ bool Requester::MaySendAtOnce() const {
 // does. On a link it does only if the message has a completion, as the ACK then does not wait
 // (QpContext::peer_is_linked), or if it is a retransmission.
 inline bool Requester::AsksForAck(const SendWqe& wqe, bool ends_message) const {
-  if (!ends_message) return next_psn_.value() % kAckRequestInterval == 0;
+  if (!ends_message) return (next_psn_.value() & ack_mask_) == 0;
   return !qp_.peer_is_linked || wqe.signaled || qp_.init.signal_all || next_psn_ != sent_psn_;
 }
 
@@ -199,7 +219,7 @@ size_t Requester::EmitPredicted(Time now, SendWqe& wqe, const FrameRoom& out) {
     TakeSsns(wqe, 1);
   }
   const bool wants_response = headers.ack_request || (last && qp_.peer_is_linked);
-  if (wants_response) round_trip_.OnSent(next_psn_, now);
+  if (wants_response) AwaitResponse(now, 1, /*is_repeated=*/false);
   sent_psn_ = ++next_psn_;
   if (last) ++cursor_;
   if (!wants_response) return frame_bytes;
@@ -222,6 +242,10 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
         return frame_bytes;
     }
     if (!MaySendNext()) return 0;
+    if (flow_control_ != nullptr && !next_psn_.IsBefore(permit_end_) && !IsLocal(wqe.opcode)) {
+      if (!TakePermit(now)) return 0;
+      continue;
+    }
     if (!wqe.started && !Begin(wqe)) continue;
     if (IsLocal(wqe.opcode)) {
       ++cursor_;
@@ -232,6 +256,30 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
     if (frame_bytes != 0) return frame_bytes;
   }
   return 0;
+}
+
+// The packet with next_psn_ asks for `psns` responses.
+inline void Requester::AwaitResponse(Time now, uint32_t psns, bool is_repeated) {
+  if (!is_repeated) round_trip_.OnSent(next_psn_, now);
+  if (flow_control_ == nullptr) return;
+  const Psn end = queue_[cursor_].end_psn();
+  const bool is_end = cursor_ + 1 == queue_.back() && end.IsBefore(next_psn_ + kAckRequestInterval);
+  const bool is_limited = is_end || window_ < flow_control_->window();
+  flow_control_->OnSent(now, next_psn_, psns, is_limited, is_repeated);
+}
+
+// Whether packets may leave now; if not, paced_until_ is set.
+bool Requester::TakePermit(Time now) {
+  const auto sent = static_cast<uint32_t>(next_psn_.DistanceFrom(permit_begin_));
+  permit_begin_ = next_psn_;
+  const uint32_t packets = flow_control_->TakePermit(now, sent);
+  if (packets == 0) {
+    paced_until_ = flow_control_->next_send();
+    return false;
+  }
+  permit_end_ = next_psn_ + packets;
+  UpdateWindow();
+  return true;
 }
 
 // Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
@@ -276,6 +324,7 @@ bool Requester::Begin(SendWqe& wqe) {
   const bool is_one_packet = IsAtomic(wqe.opcode) || qp_.is_raw();
   const uint32_t psns = is_one_packet ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
   wqe.Start(next_psn_, psns);
+  if (wqe.opcode == SendOpcode::kRdmaRead) wqe.SplitRead(ReadPieceLog2());
   TakeSsns(wqe, wqe.message_count());
   return true;
 }
@@ -405,11 +454,11 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers, Pieces piece
     headers.solicited = wqe.solicited;
   }
   if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
-  const auto window = static_cast<int32_t>(resend_window_);
-  const bool ends_resend_window =
-      is_probing() && next_psn_.DistanceFrom(oldest_unacked_psn_) + 1 == window;
+  const int32_t beyond =
+      next_psn_.DistanceFrom(oldest_unacked_psn_) - static_cast<int32_t>(window_);
+  const bool ends_window = beyond >= 0 || (beyond == -1 && is_resending());
   headers.ack_request =
-      qp_.is_reliable() && (AsksForAck(wqe, last) || (first && wqe.probes) || ends_resend_window);
+      qp_.is_reliable() && (AsksForAck(wqe, last) || (first && wqe.probes) || ends_window);
   if (first && !IsSend(wqe.opcode)) headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return Gather(wqe, offset, length, pieces);
 }
@@ -425,12 +474,12 @@ size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length, Pieces pi
   });
 }
 
-// Fills in a READ request for the missing data; a READ that lost a response goes on where it
-// stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
+// Fills in a READ request for the next piece of the missing data; a READ that lost a response goes
+// on where it stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
 uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
   const uint64_t offset = OffsetOf(wqe, next_psn_);
-  const uint64_t longest = uint64_t{kMaxReadRequestPackets} * qp_.mtu_bytes();
-  const uint64_t length = std::min(wqe.length - offset, longest - offset % longest);
+  const uint64_t piece = uint64_t{wqe.read_piece()} * qp_.mtu_bytes();
+  const uint64_t length = std::min(wqe.length - offset, piece - offset % piece);
   headers.reth = {wqe.remote_address + offset, wqe.rkey, static_cast<uint32_t>(length)};
   return PacketsFor(length, qp_.mtu_bytes());
 }
@@ -439,8 +488,8 @@ uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) cons
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
   if (!is_new) ++qp_.counters.retransmitted_packets;
-  if (is_new && wants_response) round_trip_.OnSent(next_psn_, now);
-  if (HasOwnResponse(wqe.opcode)) HoldReadCredit(wqe);
+  if (wants_response) AwaitResponse(now, psns, !is_new);
+  if (HasOwnResponse(wqe.opcode)) ++read_credits_used_;
   next_psn_ = next_psn_ + psns;
   if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
   const bool ends = next_psn_ == wqe.end_psn();

@@ -13,7 +13,7 @@ namespace uroce::transport {
 class RoundTripTime {
  public:
   // LongestSilence until the first response has arrived.
-  static constexpr Duration kInitialSilence = Milliseconds(10);
+  static constexpr Duration kInitialSilence = Milliseconds(50);
   // The least: a peer on a busy host is silent for so long while its processor does other work.
   static constexpr Duration kMinSilence = Milliseconds(1);
 
@@ -27,9 +27,18 @@ class RoundTripTime {
     Add(now - measured_->sent);
     measured_.reset();
   }
+  // A round trip that was measured elsewhere.
+  void OnMeasured(Duration round_trip) {
+    latest_ = round_trip;
+    Add(round_trip);
+  }
   // The measured packet is sent again: its response could be to either (Karn's rule).
   void Cancel() { measured_.reset(); }
 
+  // 0 before the first response.
+  Duration Shortest() const { return shortest_; }
+  // The last one that was measured elsewhere, or the shortest.
+  Duration Latest() const { return latest_.value_or(shortest_); }
   // A response that stays away for longer is likely to be lost.
   Duration LongestSilence() const { return longest_silence_; }
 
@@ -40,6 +49,7 @@ class RoundTripTime {
   };
 
   void Add(Duration sample) {
+    shortest_ = smoothed_ ? std::min(shortest_, sample) : sample;
     if (!smoothed_) {
       smoothed_ = sample;
       variation_ = {sample.ns / 2};
@@ -54,6 +64,8 @@ class RoundTripTime {
   std::optional<Measurement> measured_;
   std::optional<Duration> smoothed_;
   Duration variation_;
+  Duration shortest_;
+  std::optional<Duration> latest_;
   Duration longest_silence_ = kInitialSilence;  // follows from the two
 };
 

@@ -35,14 +35,13 @@ struct alignas(8) SendWqeState : SendOperation {
   bool started = false;  // first transmitted or, if it is a local operation, carried out
   // The first packet was sent without a credit for the request (IBA 9.7.7.2.5).
   bool probes : 1 = false;
-  // HasOwnResponse, sent and not answered in full: it occupies one of max_rd_atomic.
-  bool holds_read_credit : 1 = false;
   // It cannot be carried out: it completes in error when those before it have completed.
   bool failed : 1 = false;
   // No request of its kind can be carried out: it fails when it is begun. It has no data and no
   // address.
   bool is_impossible : 1 = false;
-  uint8_t unused : 4 = 0;  // so that an assignment keeps no bit of the old value
+  // Of a READ that was started: the data is asked for in pieces of 2^n packets.
+  uint8_t read_piece_log2 : 5 = 0;
 };
 static_assert(sizeof(SendWqeState) == 8);
 
@@ -72,12 +71,18 @@ struct alignas(64) SendWqe : SendWqeState {
   bool Contains(Psn psn) const {
     return ((psn.value() - first_psn.value()) & Psn::kMask) < psn_count;
   }
-  // Messages to the responder: a very long READ is several. Valid once the request was started.
+  // Messages to the responder: a READ is one a piece. Valid once the request was started.
   uint32_t message_count() const {
     if (IsLocal(opcode)) return 0;
     if (opcode != SendOpcode::kRdmaRead) [[likely]]
       return 1;
-    return (psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets;
+    return (psn_count + read_piece() - 1) >> read_piece_log2;
+  }
+  void SplitRead(uint8_t piece_log2) { read_piece_log2 = piece_log2 & 31; }
+  uint32_t read_piece() const { return 1u << read_piece_log2; }
+  // How many pieces contain packets from `begin` on and before `end`, both counted from first_psn.
+  uint32_t PiecesBetween(uint32_t begin, uint32_t end) const {
+    return begin >= end ? 0 : ((end - 1) >> read_piece_log2) - (begin >> read_piece_log2) + 1;
   }
   bool IsLocalOrFailed() const { return failed || IsLocal(opcode); }
   const uint8_t* inline_bytes() const { return reinterpret_cast<const uint8_t*>(address); }

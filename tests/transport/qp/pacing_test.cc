@@ -182,7 +182,9 @@ TEST(PacingTest, RetransmissionsArePaced) {
   EXPECT_EQ(Sent(script), 1u);
   script.Advance(kFrameTime);
   EXPECT_EQ(Sent(script), 1u);
-  script.Advance(Duration{int64_t{4'096} << 8} - kFrameTime);
+  script.Inject(Nak(script.first_psn(), NakCode::kPsnSequenceError));
+  EXPECT_EQ(Sent(script), 0u);
+  script.Advance(kFrameTime);
   EXPECT_EQ(Sent(script), 1u);
   script.Advance(kFrameTime);
   EXPECT_EQ(Sent(script), 1u);

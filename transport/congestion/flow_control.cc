@@ -1,0 +1,68 @@
+#include "transport/congestion/flow_control.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace uroce::transport {
+namespace {
+
+// A burst is so long at the rate of the path, and has at least two packets.
+constexpr Duration kBurst = Microseconds(100);
+constexpr uint32_t kMinBurst = 2;
+constexpr uint32_t kMaxBurst = 64;
+constexpr Duration kPeersBurst = Milliseconds(2);
+// The timers of a program that sleeps are late. Packets make up for so much of it.
+constexpr Duration kMaxLate = Milliseconds(1);
+constexpr uint32_t kRecordsInWindow = DeliveryMeter::kRecords / 2;
+
+}  // namespace
+
+void FlowControl::Restart() {
+  control_->Restart();
+  limits_ = control_->limits();
+  next_send_ = {};
+  was_refused_ = false;
+  meter_.Restart();
+}
+
+uint32_t FlowControl::longest_burst() const {
+  if (limits_.ns_a_packet == 0) return limits_.window;
+  return static_cast<uint32_t>(kPeersBurst.ns / limits_.ns_a_packet) + 1;
+}
+
+void FlowControl::OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool is_repeated) {
+  const uint32_t spacing = limits_.window / kRecordsInWindow;
+  meter_.OnSent(now, psn, spacing, is_limited, is_repeated);
+  // The first response of several tells the round trip, and the last one the rate.
+  if (psns > 1) meter_.OnSent(now, psn + (psns - 1), spacing, is_limited, /*is_repeated=*/true);
+}
+
+std::optional<Duration> FlowControl::OnAcknowledged(Time now, Psn oldest_unacked, uint32_t packets,
+                                                    uint32_t in_flight) {
+  const auto sample = meter_.OnAcknowledged(now, oldest_unacked, packets);
+  control_->OnAcknowledged(
+      {.now = now, .packets = packets, .in_flight = in_flight, .sample = sample});
+  limits_ = control_->limits();
+  return sample ? sample->round_trip : std::nullopt;
+}
+
+void FlowControl::OnLoss(Time now, uint32_t in_flight) {
+  meter_.GoBack();
+  control_->OnLoss(now, in_flight);
+  limits_ = control_->limits();
+}
+
+uint32_t FlowControl::TakePermit(Time now, uint32_t sent) {
+  if (limits_.ns_a_packet == 0) return kMaxBurst;
+  // Only time that was spent waiting for this permit is made up for.
+  const Duration late = now - next_send_;
+  const Duration made_up = was_refused_ ? std::clamp(late, Duration{}, kMaxLate) : Duration{};
+  next_send_ = std::max(next_send_, Time{now.ns - made_up.ns}) +
+               Duration{limits_.ns_a_packet * static_cast<int64_t>(sent)};
+  was_refused_ = next_send_ > now;
+  if (was_refused_) return 0;
+  const int64_t burst_ns = kBurst.ns + (now - next_send_).ns;
+  return std::clamp(static_cast<uint32_t>(burst_ns / limits_.ns_a_packet), kMinBurst, kMaxBurst);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "transport/congestion/congestion_control.h"
+#include "transport/congestion/delivery_meter.h"
+#include "transport/psn.h"
+#include "transport/time.h"
+
+namespace uroce::transport {
+
+// The part of a requester that sends on a network: it measures for the congestion control, and
+// turns the limits of that into a window and into permits to send.
+class FlowControl {
+ public:
+  explicit FlowControl(std::unique_ptr<CongestionControl> control) : control_(std::move(control)) {}
+
+  // The connection begins, or it has a new path.
+  void Restart();
+  // Packets that may be in flight.
+  uint32_t window() const { return limits_.window; }
+  // Packets that a peer may send at once: the path carries them in kPeersBurst.
+  uint32_t longest_burst() const;
+
+  // A packet with this PSN that asks for `psns` responses was sent (DeliveryMeter).
+  void OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool is_repeated);
+  // `packets` more are acknowledged, which are all before `oldest_unacked`. Returns the round trip
+  // if that was measured.
+  std::optional<Duration> OnAcknowledged(Time now, Psn oldest_unacked, uint32_t packets,
+                                         uint32_t in_flight);
+  // The oldest packet is sent again, alone.
+  void OnProbe() { meter_.OnProbe(); }
+  // A packet is known to be lost: packets are sent again from the oldest on.
+  void OnLoss(Time now, uint32_t in_flight);
+
+  // How many packets may leave now: a burst that takes the path a fraction of a millisecond. 0:
+  // none before next_send(). `sent` have left since the last call.
+  uint32_t TakePermit(Time now, uint32_t sent);
+  Time next_send() const { return next_send_; }
+
+ private:
+  std::unique_ptr<CongestionControl> control_;
+  CongestionLimits limits_;
+  Time next_send_{};  // when all that was sent has left at the rate
+  bool was_refused_ = false;
+  DeliveryMeter meter_;
+};
+
+}  // namespace uroce::transport
