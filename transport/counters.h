@@ -24,6 +24,7 @@ namespace uroce::transport {
   ROW(rnr_naks_received, "rnr_nak_retry_err", "RNR NAKs received: the peer had no receive posted") \
   ROW(rnr_retries_exceeded, "", "requests that failed after too many RNR NAKs")                    \
   ROW(psn_naks_sent, "out_of_sequence", "NAKs for a PSN sequence error sent: a packet was lost")   \
+  ROW(early_packets, "", "requests kept because an earlier one was missing")                       \
   ROW(rnr_naks_sent, "", "RNR NAKs sent: no receive was posted")                                   \
   ROW(error_naks_sent, "", "NAKs sent that end the connection")                                    \
   ROW(duplicate_requests, "duplicate_request", "requests received again after their answer")       \

@@ -95,8 +95,10 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       memory_(config.memory == nullptr ? *own_memory_ : *config.memory),
       xrc_queues_(MakeXrcQueues(config)),
       xrc_farewells_(config_, transmits_),
+      reorder_pool_(config.reorder_packets, Bytes(config.active_mtu())),
       device_(config.context),
-      environment_{config_, memory_, events_, deadlines_, transmits_, xrc_queues_, xrc_farewells_},
+      environment_{config_,    memory_,     events_,        deadlines_,
+                   transmits_, xrc_queues_, xrc_farewells_, reorder_pool_},
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {

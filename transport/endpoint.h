@@ -74,8 +74,7 @@ class Endpoint {
   std::unique_ptr<SharedReceiveQueue> DestroySharedReceiveQueue(
       std::unique_ptr<SharedReceiveQueue> queue);
 
-  // The memory of a queue pair with these attributes. kInvalidArgument for capabilities over the
-  // limits.
+  // The memory of a queue pair. kInvalidArgument for capabilities over the limits.
   Status CreateQueues(const QpInitAttributes& attributes,
                       std::optional<QueuePair::Queues>& out) const;
   // Creates a queue pair in RESET. CreateQueues made `queues` for the same attributes; on success
@@ -206,6 +205,7 @@ class Endpoint {
   MulticastTable multicast_;
   XrcQueues xrc_queues_;
   XrcFarewells xrc_farewells_;
+  ReorderPool reorder_pool_;
   EventSource device_;
   QpEnvironment environment_;
   std::unique_ptr<GeneralServices> general_services_;

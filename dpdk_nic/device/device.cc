@@ -19,6 +19,7 @@
 #include "dpdk_nic/port/fabric/fabric_port.h"
 #include "dpdk_nic/port/fabric/fabric_query.h"
 #include "dpdk_nic/port/faults/impaired_port.h"
+#include "transport/limits.h"
 
 namespace uroce::nic {
 namespace {
@@ -127,6 +128,7 @@ ErrorOr<std::unique_ptr<Engine>> MakeEngine(const DeviceConfig& config, Device::
   parts.endpoint.pkeys = config.pkeys;
   parts.endpoint.probes = true;
   parts.endpoint.congestion = config.congestion;
+  parts.endpoint.reorder_packets = transport::kReorderPackets;
   const auto seed = NewRandomSeed();
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
   parts.endpoint.seed = {(*seed)[0], (*seed)[1]};

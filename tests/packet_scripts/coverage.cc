@@ -2,35 +2,9 @@
 
 namespace uroce::transport::packet_scripts {
 
-namespace {
-
-constexpr NamedCounter kCounters[] = {
-    {"transmitted_packets", &Counters::transmitted_packets},
-    {"transmitted_bytes", &Counters::transmitted_bytes},
-    {"received_packets", &Counters::received_packets},
-    {"received_bytes", &Counters::received_bytes},
-    {"retransmitted_packets", &Counters::retransmitted_packets},
-    {"ack_timeouts", &Counters::ack_timeouts},
-    {"probes", &Counters::probes},
-    {"retries_exceeded", &Counters::retries_exceeded},
-    {"psn_naks_received", &Counters::psn_naks_received},
-    {"implied_naks", &Counters::implied_naks},
-    {"rnr_naks_received", &Counters::rnr_naks_received},
-    {"rnr_retries_exceeded", &Counters::rnr_retries_exceeded},
-    {"psn_naks_sent", &Counters::psn_naks_sent},
-    {"rnr_naks_sent", &Counters::rnr_naks_sent},
-    {"error_naks_sent", &Counters::error_naks_sent},
-    {"duplicate_requests", &Counters::duplicate_requests},
-    {"memory_gone", &Counters::memory_gone},
-};
-
-}  // namespace
-
-std::span<const NamedCounter> NamedCounters() { return kCounters; }
-
 void Coverage::Add(const Counters& seen) {
-  for (const NamedCounter& counter : kCounters) {
-    if (seen.*counter.member != 0) counters.insert(counter.name);
+  for (const QueuePairCounterRow& counter : kQueuePairCounters) {
+    if (seen.*counter.of_endpoint != 0) counters.insert(counter.name);
   }
 }
 

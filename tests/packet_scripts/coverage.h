@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <set>
-#include <span>
 #include <string_view>
 
 #include "transport/completion.h"
@@ -26,13 +25,6 @@ struct Coverage {
   std::set<EventType> events;
   std::set<std::string_view> counters;  // those that increased
 };
-
-struct NamedCounter {
-  std::string_view name;
-  uint64_t Counters::*member;
-};
-// All counters but those of dropped frames.
-std::span<const NamedCounter> NamedCounters();
 
 Coverage& coverage();
 

@@ -55,7 +55,8 @@ class Script {
     // queue does: SENDs go out as they are posted.
     bool peer_counts_credits = false;
     bool signal_all = false;
-    bool probes = false;  // after a silence, long before the ACK timeout
+    bool probes = false;           // after a silence, long before the ACK timeout
+    uint32_t reorder_packets = 0;  // requests that are kept when they arrive too early
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                           AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal};
     QpState state = QpState::kReadyToSend;

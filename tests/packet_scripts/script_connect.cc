@@ -36,6 +36,7 @@ EndpointConfig MakeConfig(void* context, const Script::Options& options) {
   EndpointConfig config;
   config.uses_prediction = uses_prediction;
   config.probes = options.probes;
+  config.reorder_packets = options.reorder_packets;
   config.pkeys = options.pkeys;
   config.context = context;
   config.mac = kOurMac;

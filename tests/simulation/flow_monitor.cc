@@ -96,6 +96,8 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
     if (probe_ == begin) probe_.reset();  // it may have credit by now
     CheckRepeated(request, begin);
   }
+  has_repaired_ =
+      begin == acknowledged_end_ && begin < sent_end_ && requesters_tally_.gap_naks_delivered > 1;
   next_ = end;
   peer_has_more_ = false;
   sent_end_ = std::max(sent_end_, end);
@@ -105,7 +107,8 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
 // IBA 9.9.2.4.1: go-back-N. IBA 9.4.4: a repeated READ starts at its first missing response.
 void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
   const uint32_t psn = request.psn.value();
-  if (begin > next_ && !(peer_has_more_ && begin == sent_end_)) {
+  const bool goes_on = (peer_has_more_ || has_repaired_) && begin == sent_end_;
+  if (begin > next_ && !goes_on) {
     verdict_->Fail("QP ", qpn(), " leaves out PSNs: sends ", psn);
   } else if (begin < acknowledged_end_) {
     verdict_->Fail("QP ", qpn(), " sends again what was acknowledged: psn ", psn);
@@ -260,9 +263,16 @@ void FlowMonitor::OnRequestDelivered(const Packet& request) {
   const int64_t end = begin + PacketsOf(request);
   if (begin <= naked_ && naked_ < end) expected_arrived_ = true;
   if (begin < delivered_end_) ++responders_tally_.duplicates_delivered;
-  // The responder answers nothing beyond a gap, so only a packet that continues the sequence
-  // counts.
+  // The responder answers nothing beyond a gap. When the gap is filled it may answer what has
+  // arrived behind it, if it keeps such packets.
   if (begin <= delivered_end_) delivered_end_ = std::max(delivered_end_, end);
+  int64_t& early_end = delivered_early_[begin];
+  early_end = std::max(early_end, end);
+  while (!delivered_early_.empty() && delivered_early_.begin()->first <= delivered_end_) {
+    const bool keeps = responder_ != nullptr && responder_->counters().early_packets != 0;
+    if (keeps) delivered_end_ = std::max(delivered_end_, delivered_early_.begin()->second);
+    delivered_early_.erase(delivered_early_.begin());
+  }
 }
 
 void FlowMonitor::OnResponseDelivered(const Packet& response) {

@@ -117,8 +117,11 @@ class FlowMonitor {
   // assume that nothing was lost, and continue with what it never sent.
   bool peer_has_more_ = false;
   int64_t sent_end_ = 0;
+  // The oldest packet was sent again, perhaps alone, as the peer is known to keep early packets.
+  bool has_repaired_ = false;
   int64_t acknowledged_end_ = 0;
-  int64_t delivered_end_ = 0;  // the responder got everything before this
+  int64_t delivered_end_ = 0;                   // the responder got everything before this
+  std::map<int64_t, int64_t> delivered_early_;  // begin and end of what it got behind a gap
   std::deque<AwaitedRead> reads_;
   std::optional<Reth> read_end_;  // where the data of the last new packet ends, if that is a READ
   std::map<int64_t, uint64_t> fingerprints_;  // of the packets not acknowledged

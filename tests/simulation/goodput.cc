@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/simulation/link.h"
+#include "transport/limits.h"
 
 namespace uroce::transport::simulation {
 namespace {
@@ -77,6 +78,7 @@ LinkOptions Measurement::Options(uint32_t message_bytes, Duration round_trip, ui
   options.timeout = kTimeout;
   options.probes = true;
   options.congestion = Congestion::kModel;
+  options.reorder_packets = kReorderPackets;
   options.queue_depth = kQueueDepth;
   options.memory_bytes = message_bytes;
   options.impairments.latency = {round_trip.ns / 2};

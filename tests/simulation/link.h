@@ -23,6 +23,7 @@ struct LinkOptions {
   uint8_t max_read_atomic = 16;
   bool probes = false;
   Congestion congestion = Congestion::kNone;
+  uint32_t reorder_packets = 0;
   uint32_t queue_depth = 16;
   size_t memory_bytes = 1 << 16;
   Impairments impairments;      // of both directions

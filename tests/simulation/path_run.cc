@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "transport/limits.h"
+
 namespace uroce::transport::simulation {
 namespace {
 
@@ -17,6 +19,7 @@ LinkOptions Options(const PathScenario& scenario, uint64_t seed) {
   options.timeout = scenario.timeout;
   options.probes = true;
   options.congestion = Congestion::kModel;
+  options.reorder_packets = kReorderPackets;
   options.queue_depth = scenario.queue_depth;
   options.memory_bytes = scenario.message_bytes;
   options.seed = seed;

@@ -49,6 +49,7 @@ UROCE_DATA_PATH_SOURCES = select({
         "//transport:data_path_sources",
         "//transport/memory:data_path_sources",
         "//transport/qp:data_path_sources",
+        "//transport/recovery:data_path_sources",
         "//transport/wire:data_path_sources",
     ],
 })

@@ -52,6 +52,12 @@ void FlowControl::OnLoss(Time now, uint32_t in_flight) {
   limits_ = control_->limits();
 }
 
+void FlowControl::OnRepair(Time now, uint32_t in_flight) {
+  meter_.OnProbe();
+  control_->OnLoss(now, in_flight);
+  limits_ = control_->limits();
+}
+
 uint32_t FlowControl::TakePermit(Time now, uint32_t sent) {
   if (limits_.ns_a_packet == 0) return kMaxBurst;
   // Only time that was spent waiting for this permit is made up for.

@@ -33,6 +33,8 @@ class FlowControl {
                                          uint32_t in_flight);
   // The oldest packet is sent again, alone.
   void OnProbe() { meter_.OnProbe(); }
+  // A packet is known to be lost: the oldest is sent again, and sending goes on.
+  void OnRepair(Time now, uint32_t in_flight);
   // A packet is known to be lost: packets are sent again from the oldest on.
   void OnLoss(Time now, uint32_t in_flight);
 

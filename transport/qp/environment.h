@@ -15,6 +15,7 @@
 #include "transport/qp/xrc_farewells.h"
 #include "transport/qp/xrc_queues.h"
 #include "transport/qp_attributes.h"
+#include "transport/recovery/reorder_buffer.h"
 #include "transport/route.h"
 #include "transport/wire/opcode.h"
 #include "transport/wire/packet.h"
@@ -30,6 +31,7 @@ struct QpEnvironment {
   TransmitSchedule& transmits;
   const XrcQueues& xrc_queues;
   XrcFarewells& xrc_farewells;
+  ReorderPool& reorder_pool;
   uint64_t next_xrc_epoch = 1;  // XrcStreamChange
   // By route: XRC targets whose peers wait for other processes (XrcRelay).
   std::array<uint16_t, kRoutes> relaying_targets{};
@@ -74,6 +76,8 @@ struct QpContext {
   bool takes_headerless : 1 = false;
   // The connection has migrated, and no packet of the peer has arrived by the new path.
   bool awaits_peer_on_path : 1 = false;
+  // Requests have arrived behind one that is missing (Responder).
+  bool has_open_gap : 1 = false;
   // The process of the peer has ended.
   bool peer_gone : 1 = false;
   // A completion queue had no room for a completion: the queue pair has to go to ERR.

@@ -1,5 +1,7 @@
 #include "transport/qp/queue_pair.h"
 
+#include <algorithm>
+
 #include "transport/qp/path_migration.h"
 #include "transport/qp/state_table.h"
 
@@ -192,7 +194,7 @@ void QueuePair::AwaitSharedReceive() {
 DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
-      context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
+      context_.is_reliable() ? responder_.OnRequest(now, packet) : responder_.OnUnreliable(packet);
   AwaitSharedReceive();
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
       !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
@@ -225,7 +227,7 @@ DropReason QueuePair::OnRawFrame(std::span<const uint8_t> frame) {
 
 void QueuePair::OnDeadline(Time now) {
   requester_.OnDeadline(now);
-  if (responder_.relayed() != nullptr) responder_.relayed()->OnDeadline(now);
+  responder_.OnDeadline(now);
   UpdateAfterEvent();
 }
 
@@ -248,7 +250,7 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   if (is_requesters || responder_.failed()) {
     FollowFailure();
     TellDrained();
-    context_.environment.deadlines.Set(*this, requester_.deadline());
+    FollowDeadline();
   }
   if (context_.is_datagram()) MarkReady();
   if (context_.is_xrc_target()) AwaitSharedReceive();
@@ -260,7 +262,7 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
 size_t QueuePair::BuildAtOnce(Time now, const FrameRoom& out) {
   const size_t frame_bytes = requester_.BuildAtOnce(now, out);
   if (frame_bytes == 0) return 0;
-  context_.environment.deadlines.Set(*this, requester_.deadline());
+  FollowDeadline();
   CountTransmitted(frame_bytes);
   return frame_bytes;
 }
@@ -272,17 +274,25 @@ bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responde
 void QueuePair::UpdateAfterEvent() {
   FollowFailure();
   TellDrained();
-  Time deadline = requester_.deadline();
-  if (responder_.relayed() != nullptr) deadline = responder_.relayed()->deadline();
-  context_.environment.deadlines.Set(*this, deadline);
+  FollowDeadline();
   MarkReady();
 }
 
 // The same after a response in RTS: the responder has not changed.
 void QueuePair::UpdateAfterResponse() {
   FollowFailure();
-  context_.environment.deadlines.Set(*this, requester_.deadline());
+  FollowDeadline();
   if (requester_.has_unsent()) MarkReady();
+}
+
+// The responder has a deadline only while a gap is open, or as a target whose requests other
+// processes execute.
+void QueuePair::FollowDeadline() {
+  Time deadline = requester_.deadline();
+  if (context_.has_open_gap || context_.is_xrc_target()) [[unlikely]] {
+    deadline = std::min(deadline, responder_.deadline());
+  }
+  context_.environment.deadlines.Set(*this, deadline);
 }
 
 // IBA 11.6.3.1 SQ_DRAINED: raised once, if the program has asked for it.

@@ -168,6 +168,7 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   }
   void TellIfDrained();
   void UpdateAfterEvent();
+  void FollowDeadline();
   void UpdateAfterResponse();
   // The same after a request that was predicted: the requester and its route have not changed.
   void UpdateAfterRequest() {

@@ -23,6 +23,7 @@ DropReason RelayedRequests::OnRequest(const Packet& packet) {
   }
   if (!Push(packet)) return DropReason::kSequenceGap;
   own.nak_sent_ = false;
+  own.CloseGap();
   own.awaits_receive_ = false;
   const bool owes_readiness = own.acknowledge_ == Responder::Acknowledge::kRnrNak ||
                               own.acknowledge_ == Responder::Acknowledge::kReady;

@@ -71,8 +71,8 @@ class Requester : private RequesterState {
   void Flush(VendorError why);
 
   // Whether a request has packets that were not sent yet, and whether the next one may be sent now.
-  bool has_unsent() const { return cursor_ != queue_.back(); }
-  bool CanTransmit() const { return has_unsent() && MaySendNext(); }
+  bool has_unsent() const { return cursor_ != queue_.back() || owes_repair_; }
+  bool CanTransmit() const { return owes_repair_ || (has_unsent() && MaySendNext()); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
   // Whether the request that was just posted is the only unsent one and a packet that is predicted,
@@ -183,6 +183,15 @@ class Requester : private RequesterState {
   void OpenResendWindow(uint32_t acknowledged);
   void ContinueAfterFlight();
   void GoBack();
+  uint32_t FindOldest() const;
+  uint32_t PacketsInFlight() const;
+  // More is acknowledged than the missing packet of the last NAK and what was ever sent twice.
+  bool HasPeerKeptEarly() const {
+    return kept_after_ && oldest_unacked_psn_.IsAfter(*kept_after_) &&
+           oldest_unacked_psn_.IsAfter(next_psn_);
+  }
+  bool MayRepair();
+  size_t BuildRepair(Time now, const FrameRoom& out);
   uint32_t ReadCreditsInFlight(const SendWqe& wqe) const;
   void ArmAckTimer(Time now);
 };

@@ -112,7 +112,9 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
   if (is_resending() && !failed_ && acknowledged != 0)
     OpenResendWindow(static_cast<uint32_t>(acknowledged));
   // Packets that were to be sent again and are now acknowledged are skipped.
-  if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBack();
+  if (next_psn_.IsBefore(oldest_unacked_psn_)) {
+    HasPeerKeptEarly() ? ContinueAfterFlight() : GoBack();
+  }
   return result;
 }
 
@@ -273,6 +275,7 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   if (flow_control_ != nullptr || is_resending()) UpdateWindow();
   RestoreRetries();
   waits_for_receiver_ = false;
+  owes_repair_ = false;
   nak_may_follow_ = false;
   implied_by_.reset();
   probes_in_vain_ = 0;

@@ -102,10 +102,48 @@ void Requester::OnSequenceNak(Time now) {
   // After an RNR NAK, rxe also sends a sequence NAK for the requests that followed, which are sent
   // again anyway. If it arrives after they were sent again, it reports no loss and takes no retry.
   const bool is_counted = !std::exchange(nak_may_follow_, false);
-  if (waits_for_receiver_ || now < went_back_at_ + round_trip_.Shortest()) return;
+  if (waits_for_receiver_) return;
+  const bool is_early = now < went_back_at_ + round_trip_.Shortest();
+  if (is_early && (!repaired_ || *repaired_ == oldest_unacked_psn_)) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
-  SendFlightAgain(now);
+  if (MayRepair()) {
+    owes_repair_ = true;
+    repaired_ = oldest_unacked_psn_;
+    went_back_at_ = now;
+    if (flow_control_ != nullptr) flow_control_->OnRepair(now, PacketsInFlight());
+  } else {
+    SendFlightAgain(now);
+    const bool is_known =
+        sent_twice_end_.IsAfter(oldest_unacked_psn_ + 1) && !sent_twice_end_.IsAfter(sent_psn_);
+    kept_after_ = is_known ? sent_twice_end_ : oldest_unacked_psn_ + 1;
+  }
   ArmAckTimer(now);
+}
+
+// Whether the packet that a NAK asks for can be sent again alone. If it is the one behind the last
+// that was, the peer does not keep early packets after all, or a whole burst was lost.
+bool Requester::MayRepair() {
+  if (repaired_ && *repaired_ + 1 == oldest_unacked_psn_) peer_keeps_early_ = false;
+  const bool is_in_recovery = is_resending() || next_psn_ != sent_psn_;
+  return peer_keeps_early_ && !is_in_recovery && !HasOwnResponse(queue_[FindOldest()].opcode);
+}
+
+// Sends the oldest packet again and stays where it is. 0 if it cannot be read: its request fails.
+size_t Requester::BuildRepair(Time now, const FrameRoom& out) {
+  owes_repair_ = false;
+  if (failed_ || waits_for_receiver_ || oldest_unacked_psn_ == sent_psn_) return 0;
+  const uint32_t cursor = std::exchange(cursor_, FindOldest());
+  const Psn next_psn = std::exchange(next_psn_, oldest_unacked_psn_);
+  // The last packet of a window asks for an ACK.
+  const uint32_t window = std::exchange(window_, 1);
+  const uint32_t resend_window = std::exchange(resend_window_, 1);
+  const size_t frame_bytes = EmitRequest(now, queue_[cursor_], out);
+  window_ = window;
+  resend_window_ = resend_window;
+  if (frame_bytes == 0) return 0;
+  cursor_ = cursor;
+  next_psn_ = next_psn;
+  return frame_bytes;
 }
 
 // The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it
@@ -182,10 +220,8 @@ void Requester::SendFlightAgain(Time now) {
   resend_window_ = is_network && flow_control_ == nullptr ? kFirstResendWindow : kNoResend;
   round_trip_.Cancel();
   went_back_at_ = now;
-  if (flow_control_ != nullptr) {
-    const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
-    flow_control_->OnLoss(now, static_cast<uint32_t>(std::max(0, in_flight)));
-  }
+  repaired_.reset();
+  if (flow_control_ != nullptr) flow_control_->OnLoss(now, PacketsInFlight());
   GoBack();
 }
 
@@ -195,6 +231,7 @@ void Requester::SendOldestAgain(Time now) {
   NoteSentAgain();
   resend_window_ = 1;
   went_back_at_ = now;
+  repaired_.reset();
   GoBack();
   if (flow_control_ == nullptr) return;
   flow_control_->OnProbe();
@@ -252,8 +289,11 @@ void Requester::NoteSentAgain() {
   }
 }
 
-// Undoes GoBack: the next PSN is the first one that was never sent.
+// Undoes GoBack: the next PSN is the first one that was never sent. After a NAK the peer has kept
+// what came behind the gap, and will do so again.
 void Requester::ContinueAfterFlight() {
+  if (HasPeerKeptEarly()) peer_keeps_early_ = true;
+  kept_after_.reset();
   resend_window_ = kNoResend;
   next_psn_ = permit_begin_ = permit_end_ = sent_psn_;
   UpdateWindow();
@@ -280,15 +320,27 @@ uint32_t Requester::ReadCreditsInFlight(const SendWqe& wqe) const {
 // Makes the oldest packet that is not acknowledged the next one to be sent. Requests that will be
 // sent again hold no read credit until then.
 void Requester::GoBack() {
-  cursor_ = queue_.front();
-  while (cursor_ != queue_.back()) {
-    const SendWqe& wqe = queue_[cursor_];
-    if (!wqe.started || wqe.failed || wqe.Contains(oldest_unacked_psn_)) break;
-    ++cursor_;
-  }
+  owes_repair_ = false;
+  kept_after_.reset();
+  cursor_ = FindOldest();
   next_psn_ = permit_begin_ = permit_end_ = oldest_unacked_psn_;
   read_credits_used_ = 0;
   UpdateWindow();
+}
+
+// The number of the request that the oldest packet belongs to.
+uint32_t Requester::FindOldest() const {
+  uint32_t number = queue_.front();
+  while (number != queue_.back()) {
+    const SendWqe& wqe = queue_[number];
+    if (!wqe.started || wqe.failed || wqe.Contains(oldest_unacked_psn_)) break;
+    ++number;
+  }
+  return number;
+}
+
+uint32_t Requester::PacketsInFlight() const {
+  return static_cast<uint32_t>(std::max(0, next_psn_.DistanceFrom(oldest_unacked_psn_)));
 }
 
 void Requester::ArmAckTimer(Time now) {

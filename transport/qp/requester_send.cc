@@ -76,6 +76,9 @@ void Requester::Reset() {
   probes_in_vain_ = 0;
   round_trip_ = {};
   waits_for_receiver_ = false;
+  peer_keeps_early_ = owes_repair_ = false;
+  repaired_.reset();
+  kept_after_.reset();
   nak_may_follow_ = false;
   implied_by_.reset();
   failed_ = false;
@@ -233,7 +236,10 @@ size_t Requester::BuildAtOnce(Time now, const FrameRoom& out) {
 }
 
 size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
-  while (has_unsent()) {
+  if (owes_repair_) [[unlikely]] {
+    if (const size_t frame_bytes = BuildRepair(now, out)) return frame_bytes;
+  }
+  while (cursor_ != queue_.back()) {
     SendWqe& wqe = queue_[cursor_];
     if (IsPredicted(wqe)) [[likely]] {
       const size_t frame_bytes = IsOnlyPacket(wqe) ? EmitPredicted<true>(now, wqe, out)
@@ -487,7 +493,12 @@ uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) cons
 // A packet was built that takes `psns` PSNs from next_psn_ on.
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
-  if (!is_new) ++qp_.counters.retransmitted_packets;
+  if (!is_new) {
+    ++qp_.counters.retransmitted_packets;
+    const Psn end = next_psn_ + psns;
+    const bool is_later = end.IsAfter(sent_twice_end_) || sent_twice_end_.IsAfter(sent_psn_);
+    if (is_later) sent_twice_end_ = end;
+  }
   if (wants_response) AwaitResponse(now, psns, !is_new);
   if (HasOwnResponse(wqe.opcode)) ++read_credits_used_;
   next_psn_ = next_psn_ + psns;

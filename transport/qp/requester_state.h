@@ -58,6 +58,14 @@ struct alignas(64) RequesterState {
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
   bool failed_ = false;
+  // The peer keeps what arrives behind a gap: a NAK costs one packet, the oldest.
+  bool peer_keeps_early_ = false;
+  bool owes_repair_ = false;     // the oldest packet is to be sent again, and sending goes on
+  std::optional<Psn> repaired_;  // the packet that went alone last
+  // After a NAK from which on all is sent again: one beyond the last PSN that was ever sent twice,
+  // and at least one beyond the missing one.
+  std::optional<Psn> kept_after_;
+  Psn sent_twice_end_;
 
   // Of a connection by the wire, if there is congestion control: own_flow_control_.
   FlowControl* flow_control_ = nullptr;

@@ -13,7 +13,7 @@
 #include "transport/qp/environment.h"
 #include "transport/qp/receive_source.h"
 #include "transport/qp/relayed_requests.h"
-#include "transport/qp/reply_queue.h"
+#include "transport/qp/responder_state.h"
 #include "transport/status.h"
 #include "transport/time.h"
 #include "transport/wire/frame_room.h"
@@ -29,8 +29,9 @@ namespace uroce::transport {
 // responder_validate.cc: whether a packet may be executed, header prediction first.
 // responder_execute.cc: executes it. responder_steps.h: those of SENDs and WRITEs, inlined into
 // both. responder_reply.cc: ACKs, NAKs, READ and atomic responses.
+// responder_gap.cc: requests that are missing, and those that arrive before them.
 // responder_unreliable.cc: UC, UD and raw packets. responder_xrc.cc: the queue of a request of XRC.
-class alignas(64) Responder {
+class Responder : private ResponderState {
  public:
   // `receives` is empty.
   Responder(QpContext& qp, ReceiveQueue receives);
@@ -52,9 +53,9 @@ class alignas(64) Responder {
   void Flush(VendorError why);
 
   // A request packet of the service that the queue pair has.
-  DropReason OnRequest(const Packet& packet);     // RC, XRC
-  DropReason OnUnreliable(const Packet& packet);  // UC
-  DropReason OnDatagram(const Packet& packet);    // UD
+  DropReason OnRequest(Time now, const Packet& packet);  // RC, XRC
+  DropReason OnUnreliable(const Packet& packet);         // UC
+  DropReason OnDatagram(const Packet& packet);           // UD
   // Executes a packet of RC if it is predicted. If not, returns false, and nothing has changed.
   bool ExecutePredicted(const PacketView& view);
   // A whole frame for a raw packet queue pair.
@@ -64,6 +65,11 @@ class alignas(64) Responder {
   void Leave(const SharedReceiveQueue& queue);
   // XRC target of a domain that is shared with other processes; otherwise nullptr.
   RelayedRequests* relayed() const { return relayed_.get(); }
+
+  // The end of the wait for a missing packet, whose loss is to be reported, or for an answer of
+  // another process.
+  void OnDeadline(Time now);
+  Time deadline() const { return relayed_ != nullptr ? relayed_->deadline() : nak_due_; }
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
@@ -78,11 +84,6 @@ class alignas(64) Responder {
 
  private:
   friend class RelayedRequests;
-
-  // The acknowledgement to send after the replies. An ACK covers everything executed.
-  // kReady: an ACK of nothing new, which ends the wait after an RNR NAK.
-  enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kReady, kFatalNak };
-  enum class Message : uint8_t { kNone, kSend, kWrite };
 
   // The result of the checks of a request with the expected PSN.
   struct Verdict {
@@ -164,9 +165,19 @@ class alignas(64) Responder {
   void AbandonMessage(CompletionStatus status, VendorError reason);
   SgeCursor::Result ScatterDatagram(const Packet& packet);
 
+  // responder_gap.cc
+  DropReason OnSequenceGap(Time now, const Packet& packet);
+  DropReason OnSequenceGap(Psn psn);
+  bool MayHold() const;
+  void NoteDropped(Psn psn);
+  void OpenGap(Time since, Time now);
+  void ReportGap();
+  void CloseGap();
+  void FollowGap(Time now, Psn filled, bool was_reported);
+  void ExecuteEarlyPackets();
+
   // responder_reply.cc
   void Refuse(const Packet& packet, const Verdict& verdict);
-  DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, const FrameRoom& out);
   size_t EmitReadResponse(const Reply& reply, Position position, const PayloadPiece& payload,
                           const FrameRoom& out) const;
@@ -177,41 +188,6 @@ class alignas(64) Responder {
   void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;
-
-  // Fields that every request uses: a cache line with the first fields of the replies.
-  QpContext& qp_;
-  Psn& expected_psn_;  // rq_psn
-  // The protection domain of the memory that the peer reads and writes. XRC: that of the queue that
-  // the current request names, as is receive_cq_.
-  PdId remote_pd_;
-  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA C9-148)
-  // An ACK names the youngest executed packet of a SEND or WRITE, and the MSN after it. A request
-  // with a response of its own is acknowledged by that alone (IBA 9.7.5.1.2); rxe takes an ACK that
-  // names a READ or an atomic for the response.
-  Psn ack_psn_;
-  uint32_t ack_msn_ = 0;
-  Acknowledge acknowledge_ = Acknowledge::kNone;
-  NakCode fatal_nak_ = NakCode::kInvalidRequest;
-  // The NAK for the expected PSN was sent or is due; it is not sent twice (IBA 9.7.5.2).
-  bool nak_sent_ = false;
-  bool failed_ = false;
-  // A message was refused by an RNR NAK, and its peer is to be told of the next receive request.
-  bool awaits_receive_ = false;
-  Message message_ = Message::kNone;  // that is being received
-  bool is_queue_known_ = true;        // XRC: the request names a queue, that of the whole message
-  ReplyQueue replies_;
-
-  CompletionQueue* receive_cq_;
-  const Qpn reported_qpn_;  // in completions
-  const std::unique_ptr<RelayedRequests> relayed_;
-  Psn last_dropped_psn_;  // the highest beyond the gap
-  std::optional<EventType> failure_event_;
-  alignas(64) ReceiveSource receives_;
-
-  // The message that is being received.
-  uint64_t received_bytes_ = 0;
-  Reth write_;                // where a WRITE goes
-  SgeCursor receive_cursor_;  // where a SEND goes
 };
 
 }  // namespace uroce::transport

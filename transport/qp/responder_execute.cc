@@ -9,13 +9,9 @@
 namespace uroce::transport {
 
 Responder::Responder(QpContext& qp, ReceiveQueue receives)
-    : qp_(qp),
-      expected_psn_(qp.attributes.rq_psn),
-      remote_pd_(qp.init.pd),
-      receive_cq_(qp.init.receive_cq),
-      reported_qpn_(qp.init.reported_qpn.value != 0 ? qp.init.reported_qpn : qp.qpn),
-      relayed_(qp.init.xrc_key.IsZero() ? nullptr : std::make_unique<RelayedRequests>(qp, *this)),
-      receives_(qp.init, std::move(receives)) {}
+    : ResponderState(
+          qp, std::move(receives),
+          qp.init.xrc_key.IsZero() ? nullptr : std::make_unique<RelayedRequests>(qp, *this)) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;
@@ -31,6 +27,9 @@ void Responder::Reset() {
   msn_ = ack_msn_ = 0;
   acknowledge_ = Acknowledge::kNone;
   nak_sent_ = false;
+  CloseGap();
+  early_packets_.Clear();
+  reorder_window_ = {};
   awaits_receive_ = false;
   failed_ = false;
   failure_event_.reset();
@@ -39,15 +38,23 @@ void Responder::Reset() {
 }
 
 // IBA 9.7.4.1.2: a request is the expected one, a duplicate, or beyond a gap.
-DropReason Responder::OnRequest(const Packet& packet) {
+DropReason Responder::OnRequest(Time now, const Packet& packet) {
   if (packet.opcode.HasXrceth()) {
     if (relayed_ != nullptr && relayed_->Concern(packet)) return relayed_->OnRequest(packet);
     ChooseQueue(packet.xrceth.srqn);
   }
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
-  if (distance > 0) return OnSequenceGap(packet.psn);
-  if (distance < 0) return OnDuplicate(packet);
-  return OnExpected(packet);
+  if (distance > 0) return OnSequenceGap(now, packet);
+  if (distance < 0) {
+    reorder_window_.OnDuplicate(packet.psn);
+    return OnDuplicate(packet);
+  }
+  const bool had_open_gap = qp_.has_open_gap;
+  const bool was_reported = nak_due_ == kNever && acknowledge_ != Acknowledge::kSequenceNak;
+  const DropReason result = OnExpected(packet);
+  if (had_open_gap) [[unlikely]]
+    FollowGap(now, packet.psn, was_reported);
+  return result;
 }
 
 DropReason Responder::OnExpected(const Packet& packet) {
@@ -58,16 +65,11 @@ DropReason Responder::OnExpected(const Packet& packet) {
   }
   nak_sent_ = false;
   awaits_receive_ = false;
-  const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
-  const bool owes_readiness =
-      acknowledge_ == Acknowledge::kRnrNak || acknowledge_ == Acknowledge::kReady;
-  if (owes_nak || owes_readiness) acknowledge_ = Acknowledge::kAck;
+  const bool owes_other_answer = acknowledge_ == Acknowledge::kSequenceNak ||
+                                 acknowledge_ == Acknowledge::kRnrNak ||
+                                 acknowledge_ == Acknowledge::kReady;
+  if (owes_other_answer) acknowledge_ = Acknowledge::kAck;
   Execute(packet, verdict.target);
-  // The gap closed before its NAK was sent, but packets that were dropped behind it are missing.
-  if (owes_nak && !failed_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
-    nak_sent_ = true;
-    acknowledge_ = Acknowledge::kSequenceNak;
-  }
   return DropReason::kNone;
 }
 
@@ -229,6 +231,8 @@ void Responder::Flush(VendorError why) {
   }
   message_ = Message::kNone;
   awaits_receive_ = false;
+  CloseGap();
+  early_packets_.Clear();
   if (relayed_ != nullptr) relayed_->Reset();
   // After a failure of the responder the peer still gets the replies, then the NAK; else nothing.
   if (failed()) return;

@@ -6,19 +6,6 @@
 
 namespace uroce::transport {
 
-// A request beyond the expected PSN: a packet was lost. One NAK reports it; later requests are
-// dropped until the missing one arrives (IBA 9.7.5.2).
-DropReason Responder::OnSequenceGap(Psn psn) {
-  if (!nak_sent_) {
-    nak_sent_ = true;
-    acknowledge_ = Acknowledge::kSequenceNak;
-    last_dropped_psn_ = psn;
-  } else if (psn.IsAfter(last_dropped_psn_)) {
-    last_dropped_psn_ = psn;
-  }
-  return DropReason::kSequenceGap;
-}
-
 // The request with the expected PSN may not be executed.
 void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
   nak_sent_ = true;
@@ -159,6 +146,7 @@ Syndrome Responder::CountNak(Acknowledge kind) {
   switch (kind) {
     case Acknowledge::kSequenceNak:
       ++qp_.counters.psn_naks_sent;
+      if (is_first_gap_) reorder_window_.OnNak(expected_psn_, gap_since_);
       return Syndrome::Nak(NakCode::kPsnSequenceError);
     case Acknowledge::kRnrNak:
       ++qp_.counters.rnr_naks_sent;
