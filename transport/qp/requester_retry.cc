@@ -105,6 +105,11 @@ void Requester::OnSequenceNak(Time now) {
   if (waits_for_receiver_) return;
   const bool is_early = now < went_back_at_ + round_trip_.Shortest();
   if (is_early && (!repaired_ || *repaired_ == oldest_unacked_psn_)) return;
+  // A peer that keeps early packets reports each gap when the one before is filled. What was sent
+  // again fills it, too, unless it was lost once more.
+  const bool was_sent_again =
+      oldest_unacked_psn_.IsBefore(sent_twice_end_) && !sent_twice_end_.IsAfter(sent_psn_);
+  if (was_sent_again && !repaired_ && went_back_at_ + round_trip_.Latest() * 2 > now) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
   if (MayRepair()) {
     owes_repair_ = true;
