@@ -115,7 +115,7 @@ bool Forwarder::ReceiveFromWire(Time now) {
   int received = 0;
   int copies = kWireCopies;
   while (received < kWireBurst) {
-    if (held_.empty()) held_ = wire_->Receive().bytes;
+    if (held_.empty()) held_ = ethernet_.Receive();
     if (held_.empty()) break;
     ++received;
     if (!AcceptFromWire(now, held_, &copies)) break;
@@ -200,11 +200,11 @@ bool Forwarder::TransmitLinkLayer(Time now) {
   if (!has_wire()) return false;
   int sent = 0;
   while (sent < kLinkLayerBurst && link_layer_->HasTransmit()) {
-    const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
+    const std::span<uint8_t> room = ethernet_.Acquire();
     if (room.empty()) break;
     const size_t frame_bytes = link_layer_->PollTransmit(now, room);
     if (frame_bytes == 0) break;
-    wire_->CommitTransmit(frame_bytes);
+    ethernet_.Commit(frame_bytes);
     ++sent;
   }
   return sent != 0;
@@ -291,10 +291,10 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
     return Outcome::kDone;
   }
   if (has_wire() && !uplink.fan_out.is_on_wire) {
-    const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
+    const std::span<uint8_t> room = ethernet_.Acquire();
     if (room.empty()) return Outcome::kWireFull;
     head.WriteFrame(frame, room.data());
-    wire_->CommitTransmit(frame.size());
+    ethernet_.Commit(frame.size());
     ++counters_.frames_to_wire;
     uplink.fan_out.is_on_wire = true;
     if (headers.cm) {

@@ -12,10 +12,10 @@
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/link_layer/link_layer.h"
-#include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/socket_sharing.h"
 #include "dpdk_nic/switch/connection_requests.h"
 #include "dpdk_nic/switch/connection_tracker.h"
+#include "dpdk_nic/switch/ethernet_wire.h"
 #include "dpdk_nic/switch/forwarding_table.h"
 #include "dpdk_nic/switch/frame_check.h"
 #include "dpdk_nic/switch/frame_classifier.h"
@@ -188,6 +188,7 @@ class Forwarder {
   bool IsHalfFull(control::Block block);
 
   const std::unique_ptr<PacketPort> wire_;
+  EthernetWire ethernet_{wire_.get()};
   const std::unique_ptr<LinkLayer> link_layer_;  // destroyed before the wire
   const SwitchListener listener_;
   SocketSharing* sharing_ = nullptr;
@@ -202,8 +203,7 @@ class Forwarder {
   uint64_t services_seen_ = 0;                // ServiceTable::additions
   std::bitset<transport::kQpnBlocks> ended_;  // the blocks whose process is gone, and not replaced
   std::optional<transport::Time> began_;      // the first pass
-  // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, MAD 256, ICRC 4, rounded up.
-  static constexpr size_t kManagementFrameBytes = 384;
+  static constexpr size_t kManagementFrameBytes = 384;  // headers 82, MAD 256, ICRC 4, rounded up
   std::array<uint8_t, kManagementFrameBytes> management_frame_{};
   control::SwitchCounters counters_;
   transport::Time next_look_at_sockets_;

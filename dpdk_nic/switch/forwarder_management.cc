@@ -178,10 +178,7 @@ void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t
     Count(SendOrQueue(now, receiver, frame), &counters_);
     return;
   }
-  const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
-  if (room.empty()) return;
-  std::copy(frame.begin(), frame.end(), room.begin());
-  wire_->CommitTransmit(frame.size());
+  wire_->SendEthernet(Route::kWire, frame);
 }
 
 // To be called for a message that was passed on.
