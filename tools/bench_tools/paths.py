@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from emulated_network import RECEIVER, EmulatedNetwork, address, sender
-from program_pair import PairFailed, free_tcp_port, is_listened_on, run
+from program_pair import LIMIT_SECONDS, PairFailed, await_listener, free_tcp_port, run
 
 WARM_UP_SECONDS = 1.5
 KIB, MIB = 1 << 10, 1 << 20
@@ -67,9 +67,7 @@ class Pair:
         self.host = host
         self._server = self._start([*network.uroce_run(RECEIVER, "--fabric", "paths",
                                                        *uroce_options), *common])
-        inside = network.inside(RECEIVER)
-        while self._server.poll() is None and not is_listened_on(port, inside):
-            time.sleep(0.02)
+        await_listener(self._server, port, network.inside(RECEIVER))
         self.client = self._start([*network.uroce_run(host, "--fabric", "paths", *uroce_options),
                                    *common, address(RECEIVER)])
 
@@ -147,8 +145,7 @@ class Paths:
         inside = self._network.inside(RECEIVER)
         server = subprocess.Popen([*inside, "iperf3", "-s", "-1", "-p", port],
                                   stdout=subprocess.DEVNULL)
-        while server.poll() is None and not is_listened_on(port, inside):
-            time.sleep(0.02)
+        await_listener(server, port, inside)
         client = subprocess.Popen(
             [*self._network.inside(sender(number)), "iperf3", "-c", address(RECEIVER), "-p", port,
              "-C", "cubic", "-t", str(seconds), "-O", str(WARM_UP_SECONDS), "-J"],
@@ -159,7 +156,7 @@ class Paths:
     def finish_tcp(flow):
         """The bits per second that arrived."""
         server, client = flow
-        output = end_of_stream(client)
+        output = client.communicate(timeout=LIMIT_SECONDS)[0]
         server.wait()
         return json.loads(output)["end"]["sum_received"]["bits_per_second"]
 
@@ -250,8 +247,7 @@ class Paths:
                   "1000"]
         server = subprocess.Popen([*network.uroce_run(RECEIVER, "--fabric", "paths"), *common],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-        while server.poll() is None and not is_listened_on(port, network.inside(RECEIVER)):
-            time.sleep(0.02)
+        await_listener(server, port, network.inside(RECEIVER))
         output = run([*network.uroce_run(sender(1), "--fabric", "paths"), *common,
                       address(RECEIVER)])
         server.wait()
@@ -300,7 +296,3 @@ class Paths:
             print(f"{name.replace('_', ' ')}:")
             with EmulatedNetwork(self._bin, senders) as self._network:
                 measure(self)
-
-
-def end_of_stream(process):
-    return process.communicate(timeout=120)[0]

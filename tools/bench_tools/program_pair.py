@@ -39,6 +39,15 @@ def is_listened_on(port, inside):
     return bool(run([*inside, "ss", "-Hltn", f"sport = :{port}"]))
 
 
+def await_listener(process, port, inside=()):
+    """Waits until a server listens on `port`; `inside` as in run_pair."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while process.poll() is None and not is_listened_on(port, inside):
+        if time.monotonic() > deadline:
+            raise PairFailed(f"{' '.join(process.args)} never listened on port {port}")
+        time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def started(command, ready):
     """Runs a daemon, from when it has printed `ready` until the `with` block ends."""
@@ -72,11 +81,7 @@ def run_pair(server, client, port, inside=()):
         process = subprocess.Popen(pin(cpus[-1], server), stdout=server_output,
                                    stderr=subprocess.STDOUT)
         try:
-            deadline = time.monotonic() + LIMIT_SECONDS
-            while process.poll() is None and not is_listened_on(port, inside):
-                if time.monotonic() > deadline:
-                    raise PairFailed(f"{' '.join(server)} never listened on port {port}")
-                time.sleep(0.05)
+            await_listener(process, port, inside)
             output = run(pin(cpus[0], client))
             process.wait(LIMIT_SECONDS)
         except (PairFailed, subprocess.TimeoutExpired) as error:

@@ -5,8 +5,7 @@
 namespace uroce::transport {
 
 ReorderPool::ReorderPool(uint32_t cells, uint32_t max_payload_bytes)
-    : cell_count_(cells),
-      max_payload_bytes_(max_payload_bytes),
+    : max_payload_bytes_(max_payload_bytes),
       cells_(MakeZeroedArray<Cell>(cells)),
       payloads_(MakeZeroedArray<uint8_t>(size_t{cells} * max_payload_bytes)),
       free_count_(cells) {}

@@ -38,7 +38,6 @@ class ReorderPool {
     return {&payloads_[size_t{cell} * max_payload_bytes_], max_payload_bytes_};
   }
 
-  const uint32_t cell_count_;
   const uint32_t max_payload_bytes_;
   ZeroedArray<Cell> cells_;
   ZeroedArray<uint8_t> payloads_;

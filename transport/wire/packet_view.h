@@ -11,9 +11,9 @@
 #include "transport/wire/packet.h"
 #include "transport/wire/received_packet.h"
 
-// A packet from the BTH on. The short way for the packets of an established connection, which are
-// nearly all packets, reads only the fields that differ between them (ReadPlainPacket); ParsePacket
-// reads all others.
+// A packet from the BTH on. Header prediction, which holds for nearly all packets of an established
+// connection, reads only the fields that differ between them (ReadPredicted); ParsePacket reads all
+// others.
 //
 // The packet may lie in memory that another process can change, so each field is read once
 // (KeepWhatWasRead).
@@ -32,8 +32,8 @@ struct PacketView {
   Bth bth() const { return ParseBth(first_word, second_word, third_word); }
   bool has_known_version() const { return (first_word & 0x000f'0000) == 0; }
   // Whether it is a packet of the default partition, and has the version that there is. The
-  // membership bit of the P_Key is not compared (IBA 10.9.3): a connection that takes the short way
-  // is a full member.
+  // membership bit of the P_Key is not compared (IBA 10.9.3): a connection whose headers are
+  // predicted is a full member.
   bool is_in_default_partition() const {
     return (first_word & 0x000f'7fff) == PartitionOf(kDefaultPkey);
   }
@@ -62,7 +62,7 @@ union UnsetPacket {
   Packet packet;
 };
 
-// Like ReadPacketView, for a packet that has one of the kRc opcodes (opcode.h). Sets opcode,
+// Like ParsePacket, for a packet that has one of the kRc opcodes (opcode.h). Sets opcode,
 // flags, PSN, `reth` or `aeth` if the opcode has one, and payload.
 template <uint8_t kOpcode>
 inline bool ReadPredicted(const PacketView& packet, Packet& headers) {
