@@ -118,9 +118,7 @@ void Requester::OnSequenceNak(Time now) {
     if (flow_control_ != nullptr) flow_control_->OnRepair(now, PacketsInFlight());
   } else {
     SendFlightAgain(now);
-    const bool is_known =
-        sent_twice_end_.IsAfter(oldest_unacked_psn_ + 1) && !sent_twice_end_.IsAfter(sent_psn_);
-    kept_after_ = is_known ? sent_twice_end_ : oldest_unacked_psn_ + 1;
+    kept_after_ = was_sent_again ? sent_twice_end_ : oldest_unacked_psn_ + 1;
   }
   ArmAckTimer(now);
 }
