@@ -45,6 +45,7 @@ struct EndpointConfig {
   // Packets that responders keep, of all queue pairs together, when they arrive before an earlier
   // one. 0: they are dropped, and the peer sends them again.
   uint32_t reorder_packets = 0;
+  bool takes_selective_acks = true;
   // Header prediction of the packets of connections, out and in (README.md). The outcome is the
   // same without.
   bool uses_prediction = true;

@@ -57,6 +57,7 @@ class Script {
     bool signal_all = false;
     bool probes = false;           // after a silence, long before the ACK timeout
     uint32_t reorder_packets = 0;  // requests that are kept when they arrive too early
+    Congestion congestion = Congestion::kNone;
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                           AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal};
     QpState state = QpState::kReadyToSend;

@@ -64,6 +64,16 @@ class ReorderBuffer {
   // packet with this PSN already.
   bool Hold(const Packet& packet, Time now);
 
+  // Packets beyond `expected` that may be kept, wherever the gaps are; more may have room later.
+  uint32_t RoomBehind(Psn expected) const;
+  // Calls visit(psn) for each packet, in ascending order.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (uint32_t cell = first_; cell != kNone; cell = pool_.cells_[cell].next) {
+      visit(pool_.cells_[cell].headers.psn);
+    }
+  }
+
   // The packet with the lowest PSN; the buffer is not empty. Its addresses are not set, and its
   // payload is valid until PopFront.
   Psn front_psn() const { return pool_.cells_[first_].headers.psn; }
