@@ -1,20 +1,22 @@
 // Any MAD can arrive at queue pair 1. Checks that a query, an answer or a refusal that is accepted
-// is emitted as it was parsed, that an endpoint sends nothing but one answer to a query, as long as
-// the query, and that a peer that was asked is believed only if it returned the transaction id. The
-// first byte of the input says whether the rest gets a right header, and whether it gets the
+// is emitted as it was parsed, that queue pair 1 sends nothing but one answer to a query, as long
+// as the query, and that a peer that was asked is believed only if it returned the transaction id.
+// The first byte of the input says whether the rest gets a right header, and whether it gets the
 // transaction id.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "tests/fuzz/require.h"
-#include "transport/endpoint.h"
+#include "transport/general_services.h"
 #include "transport/mad_frame.h"
 #include "transport/peers/peer_query.h"
 #include "transport/wire/byte_order.h"
+#include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
 namespace uroce::transport {
@@ -34,37 +36,54 @@ void CheckCodec(const MadBytes& mad) {
   UROCE_REQUIRE(query->qpn.value <= kMaxQpn);
 }
 
+// An endpoint's part for an input. The rest of it is large, and no input changes it.
+struct Surroundings {
+  const EndpointConfig config{.mac = kOurMac, .gids = {kOurGid}, .qpn_count = 1};
+  const std::unique_ptr<EndpointState> state = std::make_unique<EndpointState>();
+  TransmitSchedule transmits;
+  DeadlineQueue deadlines;
+};
+
 class Host {
  public:
-  Host() { endpoint_.peers().Ask({.destination_gid = kPeerGid, .destination_mac = kPeerMac}); }
-
-  MadBytes TakeMad() {
-    endpoint_.OnDeadline(kNow);
-    MadBytes mad{};
-    const auto payload = Take();
-    UROCE_REQUIRE(payload && payload->size() == kMadBytes);
-    std::copy(payload->begin(), payload->end(), mad.begin());
-    return mad;
+  explicit Host(Surroundings& surroundings)
+      : surroundings_(surroundings),
+        queue_pair_one_(surroundings.config, *surroundings.state, surroundings.transmits,
+                        surroundings.deadlines) {
+    peers().Ask({.destination_gid = kPeerGid, .destination_mac = kPeerMac});
   }
-  std::optional<std::vector<uint8_t>> Take() {
+
+  MadBytes TakeQuery() {
+    surroundings_.deadlines.RunDue(kNow);
+    const auto mad = Take();
+    UROCE_REQUIRE(mad.has_value());
+    return *mad;
+  }
+  // The MAD in the next frame.
+  std::optional<MadBytes> Take() {
     std::array<uint8_t, kMaxFrameBytes> frame;
-    const size_t bytes = endpoint_.PollTransmit(kNow, Route::kWire, frame);
+    const size_t bytes = surroundings_.transmits.BuildFrame(kNow, Route::kWire, frame);
     if (bytes == 0) return std::nullopt;
     Packet packet;
     UROCE_REQUIRE(ParseFrame(std::span(frame).first(bytes), packet) == DropReason::kNone);
-    UROCE_REQUIRE(packet.flow.destination == kPeerGid);
-    return std::vector<uint8_t>(packet.payload.begin(), packet.payload.end());
+    UROCE_REQUIRE(packet.flow.destination == kPeerGid && packet.payload.size() == kMadBytes);
+    MadBytes mad;
+    std::copy(packet.payload.begin(), packet.payload.end(), mad.begin());
+    return mad;
   }
   void Receive(const MadBytes& mad) {
     std::array<uint8_t, kMaxFrameBytes> frame;
     const cm::MadAddress to{.path = {.destination_gid = kOurGid, .destination_mac = kOurMac}};
     const size_t bytes = EmitMadFrame(kPeerMac, kPeerGid, to, mad, Psn(0), frame);
-    endpoint_.OnFrame(kNow, std::span(frame).first(bytes));
+    Packet packet;
+    UROCE_REQUIRE(ParseFrame(std::span(frame).first(bytes), packet) == DropReason::kNone);
+    queue_pair_one_.OnPacket(kNow, packet);
   }
-  bool IsPeerKnown() { return endpoint_.peers().Speaks(kPeerGid, PeerFeature::kSelectiveAcks); }
+  PeerTable& peers() { return queue_pair_one_.peers(); }
 
  private:
-  Endpoint endpoint_{{.mac = kOurMac, .gids = {kOurGid}, .qpn_count = 1}};
+  Surroundings& surroundings_;
+  QueuePairOne queue_pair_one_;
 };
 
 }  // namespace
@@ -73,8 +92,9 @@ class Host {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace uroce::transport;
   if (size == 0) return 0;
-  Host host;
-  const MadBytes asked = host.TakeMad();
+  static Surroundings surroundings;
+  Host host(surroundings);
+  const MadBytes asked = host.TakeQuery();
   UROCE_REQUIRE(!host.Take());
   MadBytes mad{};
   std::copy_n(data + 1, std::min(size - 1, kMadBytes), mad.begin());
@@ -95,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const bool is_answer = parsed && parsed->kind == PeerQuery::Kind::kAnswer &&
                          parsed->transaction_id == Load64(asked.data() + 8);
-  UROCE_REQUIRE(host.IsPeerKnown() ==
+  UROCE_REQUIRE(host.peers().Speaks(kPeerGid, PeerFeature::kSelectiveAcks) ==
                 (is_answer && Has(parsed->features, PeerFeature::kSelectiveAcks)));
   return 0;
 }

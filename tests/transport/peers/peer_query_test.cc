@@ -52,15 +52,18 @@ TEST(PeerQueryTest, EmittedIsParsed) {
   }
 }
 
-// Linux returns a MAD that it does not know with a status (generate_unmatched_resp).
-TEST(PeerQueryTest, ReturnedQueryIsARefusal) {
-  MadBytes mad = EmitPeerQuery(kQuery);
-  mad[3] = 0x81;
-  mad[5] = 0x0c;
-  const auto refusal = ParsePeerQuery(mad.data());
-  ASSERT_TRUE(refusal.has_value());
-  EXPECT_EQ(refusal->kind, Kind::kRefusal);
-  EXPECT_EQ(refusal->transaction_id, kQuery.transaction_id);
+// The answer of rdma_rxe of Linux 6.1.192 to a query: Linux returns a MAD that no agent of it takes
+// with a status (generate_unmatched_resp).
+TEST(PeerQueryTest, RxeRefusesTheQuery) {
+  constexpr PeerQuery kAsked = {.transaction_id = 0x0140'0000'0123'4567, .qpn = {}, .features = 0};
+  const MadBytes answer = Expected({{0, {0x01, 0x3c, 0x01, 0x81, 0x00, 0x0c, 0x00, 0x00}},
+                                    {8, {0x01, 0x40, 0x00, 0x00, 0x01, 0x23, 0x45, 0x67}},
+                                    {16, {0x00, 0x10, 0x00, 0x00}},
+                                    {36, {0x00, 0x02, 0x75, 0x72}}});
+  PeerQuery refusal = kAsked;
+  refusal.kind = Kind::kRefusal;
+  EXPECT_EQ(ParsePeerQuery(answer.data()), refusal);
+  EXPECT_EQ(EmitPeerQuery(refusal), answer);
 }
 
 TEST(PeerQueryTest, EveryOtherValueOfAFixedFieldIsRefused) {
