@@ -97,8 +97,10 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       xrc_farewells_(config_, transmits_),
       reorder_pool_(config.reorder_packets, Bytes(config.active_mtu())),
       device_(config.context),
-      environment_{config_,    memory_,     events_,        deadlines_,
-                   transmits_, xrc_queues_, xrc_farewells_, reorder_pool_},
+      queue_pair_one_(config_, *state_, transmits_, deadlines_),
+      environment_{config_,        memory_,       events_,
+                   deadlines_,     transmits_,    xrc_queues_,
+                   xrc_farewells_, reorder_pool_, queue_pair_one_.peers()},
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
@@ -305,22 +307,8 @@ DropReason Endpoint::Deliver(Time now, const Packet& packet) {
   if (is_multicast) return DeliverMulticast(now, packet);
   QueuePair* qp = Find(packet.destination_qpn);
   if (qp != nullptr) return qp->OnPacket(now, packet);
-  const bool is_management = packet.destination_qpn == cm::kGeneralServicesQpn;
-  return is_management ? DeliverToGeneralServices(now, packet) : DropReason::kUnknownQp;
-}
-
-// In a fabric, packets to queue pair 1 come through uroced's switch, which checks their sender.
-// They never come by a link, where a process could forge them.
-DropReason Endpoint::DeliverToGeneralServices(Time now, const Packet& packet) {
-  if (IsLink(packet.from)) return DropReason::kForeignSource;
-  return UseGeneralServices().OnPacket(now, packet);
-}
-
-GeneralServices& Endpoint::UseGeneralServices() {
-  if (general_services_ == nullptr) {
-    general_services_ = std::make_unique<GeneralServices>(config_, *state_, transmits_, deadlines_);
-  }
-  return *general_services_;
+  const bool is_management = packet.destination_qpn == kGeneralServicesQpn;
+  return is_management ? queue_pair_one_.OnPacket(now, packet) : DropReason::kUnknownQp;
 }
 
 // Every member gets a copy (IBA 10.5.2). The packet counts as dropped if no member took it.
@@ -424,7 +412,7 @@ void Endpoint::LoopBackMulticast(Time now, size_t frame_bytes, const FrameRoom& 
 }
 
 void Endpoint::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
-  if (general_services_ != nullptr) general_services_->OnNeighbor();
+  queue_pair_one_.OnNeighbor(gid, mac);
   for (const auto& qp : queue_pairs_) {
     if (qp != nullptr) qp->UpdateNeighbor(gid, mac);
   }

@@ -163,9 +163,10 @@ class Endpoint {
   // Whether a completion queue is armed: a program may sleep until its event.
   bool is_event_awaited() const { return events_.armed != 0; }
 
-  // Queue pair 1; nullptr until UseGeneralServices or a packet to it creates it.
-  GeneralServices* general_services() { return general_services_.get(); }
-  GeneralServices& UseGeneralServices();
+  // Queue pair 1; nullptr until UseGeneralServices, a packet to it or a query creates it.
+  GeneralServices* general_services() { return queue_pair_one_.services(); }
+  GeneralServices& UseGeneralServices() { return queue_pair_one_.UseServices(); }
+  PeerTable& peers() { return queue_pair_one_.peers(); }
 
   // The Ethernet address of a neighbour changed, and with it the paths there.
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
@@ -181,7 +182,6 @@ class Endpoint {
   DropReason OnEthernetFrame(Time now, std::span<const uint8_t> frame, Route from, IcrcUse icrc);
   DropReason OnBareFrame(Time now, std::span<const uint8_t> frame, Route from);
   DropReason OnOtherBareFrame(Time now, QueuePair* qp, const PacketView& peers, Route from);
-  DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result);
   void LoopBackMulticast(Time now, size_t frame_bytes, const FrameRoom& built);
@@ -207,8 +207,8 @@ class Endpoint {
   XrcFarewells xrc_farewells_;
   ReorderPool reorder_pool_;
   EventSource device_;
+  QueuePairOne queue_pair_one_;
   QpEnvironment environment_;
-  std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   RandomNumbers random_;
   Decapsulator decapsulator_;

@@ -8,6 +8,7 @@
 #include "transport/congestion/congestion.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
+#include "transport/peers/peer_query.h"
 #include "transport/pkey.h"
 #include "transport/qp_attributes.h"
 #include "transport/random_numbers.h"
@@ -45,7 +46,9 @@ struct EndpointConfig {
   // Packets that responders keep, of all queue pairs together, when they arrive before an earlier
   // one. 0: they are dropped, and the peer sends them again.
   uint32_t reorder_packets = 0;
-  bool takes_selective_acks = true;
+  // Features beyond the specification, of which other hosts are told. 0: the endpoint neither asks
+  // nor answers, like a device that is not uroce.
+  PeerFeatures features = kOwnFeatures;
   // Header prediction of the packets of connections, out and in (README.md). The outcome is the
   // same without.
   bool uses_prediction = true;

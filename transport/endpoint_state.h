@@ -7,6 +7,7 @@
 #include "transport/cm/counters.h"
 #include "transport/counters.h"
 #include "transport/limits.h"
+#include "transport/peers/counters.h"
 #include "transport/qp_attributes.h"
 
 namespace uroce::transport {
@@ -28,6 +29,7 @@ struct EndpointState {
   // both.
   Counters counters;
   cm::Counters connection_manager;
+  PeerCounters peers;
   // Odd while the counts of a queue pair move from its record to `counters`.
   uint64_t moves;
   std::array<QueuePairRecord, kMaxQps> queue_pairs;  // by QPN - first_qpn

@@ -12,8 +12,6 @@
 namespace uroce::transport {
 namespace {
 
-using cm::kGeneralServicesQkey;
-using cm::kGeneralServicesQpn;
 using cm::MadAddress;
 using cm::OutgoingMad;
 
@@ -42,11 +40,14 @@ MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
 }  // namespace
 
 GeneralServices::GeneralServices(const EndpointConfig& config, EndpointState& state,
-                                 TransmitSchedule& transmits, DeadlineQueue& deadlines)
+                                 TransmitSchedule& transmits, DeadlineQueue& deadlines,
+                                 PeerTable& peers)
     : config_(config),
       counters_(state.counters),
+      peer_counters_(state.peers),
       transmits_(transmits),
       deadlines_(deadlines),
+      peers_(peers),
       manager_(ManagerConfig(config), &state.connection_manager),
       wire_(*this, Route::kWire),
       loopback_(*this, Route::kLoopback) {}
@@ -58,19 +59,24 @@ GeneralServices::~GeneralServices() {
 }
 
 void GeneralServices::Update(Time now) {
-  while (auto mad = manager_.PollTransmit()) {
-    cm::MadAddress& to = mad->destination;
-    if (config_.SourceOf(to.path).IsZero()) continue;
-    if (config_.FindGid(to.path.destination_gid) >= 0) to.path.destination_mac = config_.mac;
-    if (to.path.destination_mac != MacAddress{}) {
-      Send(std::move(*mad));
-    } else if (unresolved_.size() < kMaxUnresolved) {
-      unresolved_.push_back({std::move(*mad), now + kUnresolvedFor});
-      wants_neighbors_ = true;
-      ask_at_ = now;  // makes a deadline due, and so a pass of the engine
-    }
-  }
+  while (auto mad = manager_.PollTransmit()) SendOrResolve(now, std::move(*mad));
+  peers_.Run(now, [&](const AddressVector& address, const PeerQuery& query) {
+    SendOrResolve(now, {EmitPeerQuery(query), {.path = address}});
+  });
   SetDeadline();
+}
+
+void GeneralServices::SendOrResolve(Time now, OutgoingMad mad) {
+  MadAddress& to = mad.destination;
+  if (config_.SourceOf(to.path).IsZero()) return;
+  if (config_.FindGid(to.path.destination_gid) >= 0) to.path.destination_mac = config_.mac;
+  if (to.path.destination_mac != MacAddress{}) {
+    Send(std::move(mad));
+  } else if (unresolved_.size() < kMaxUnresolved) {
+    unresolved_.push_back({std::move(mad), now + kUnresolvedFor});
+    wants_neighbors_ = true;
+    ask_at_ = now;  // makes a deadline due, and so a pass of the engine
+  }
 }
 
 // Datagrams with another Q_Key, and those that are no MAD, are dropped silently.
@@ -78,13 +84,33 @@ DropReason GeneralServices::OnPacket(Time now, const Packet& packet) {
   const Opcode& opcode = packet.opcode;
   if (opcode.service != Service::kUnreliableDatagram) return DropReason::kWrongService;
   if (packet.deth.qkey != kGeneralServicesQkey) return DropReason::kBadQkey;
-  if (packet.payload.size() != cm::kMadBytes || opcode.HasImmediate()) {
+  if (packet.payload.size() != kMadBytes || opcode.HasImmediate()) {
     return DropReason::kMessageTooLong;
+  }
+  if (IsOfPeerQueryClass(packet.payload.data())) {
+    OnPeerQuery(now, packet);
+    return DropReason::kNone;
   }
   const uint64_t without_room = RequestsWithoutRoom();
   manager_.OnMad(now, packet.payload, SourceOf(config_, packet));
   Update(now);
   return RequestsWithoutRoom() == without_room ? DropReason::kNone : DropReason::kReceiverNotReady;
+}
+
+// An answer is as long as the query, and goes to its source: queries in the name of another host
+// bring that host no more than they cost.
+void GeneralServices::OnPeerQuery(Time now, const Packet& packet) {
+  const auto query = ParsePeerQuery(packet.payload.data());
+  if (!query || peers_.own_features() == 0 || !packet.flow.HasUnicastSource()) {
+    ++peer_counters_.ignored;
+  } else if (query->kind != PeerQuery::Kind::kQuery) {
+    peers_.OnAnswer(now, packet.flow.source, *query);
+  } else if (wire_.size() < kMaxBeforeAnswers) {
+    ++peer_counters_.queries_answered;
+    SendOrResolve(now,
+                  {EmitPeerQuery(query->Answer(peers_.own_features())), SourceOf(config_, packet)});
+  }
+  SetDeadline();
 }
 
 void GeneralServices::OnDeadline(Time now) {
@@ -139,7 +165,34 @@ size_t GeneralServices::Emit(const OutgoingMad& mad, FrameRoom out) {
 }
 
 void GeneralServices::SetDeadline() {
-  deadlines_.Set(*this, std::min(manager_.NextDeadline(), ask_at_));
+  deadlines_.Set(*this, std::min({manager_.NextDeadline(), peers_.NextDeadline(), ask_at_}));
+}
+
+QueuePairOne::QueuePairOne(const EndpointConfig& config, EndpointState& state,
+                           TransmitSchedule& transmits, DeadlineQueue& deadlines)
+    : config_(config),
+      state_(state),
+      transmits_(transmits),
+      deadlines_(deadlines),
+      peers_(config.features, BlockOf(config.first_qpn), config.seed, *this, state.peers) {}
+
+GeneralServices& QueuePairOne::UseServices() {
+  if (services_ == nullptr) {
+    services_ = std::make_unique<GeneralServices>(config_, state_, transmits_, deadlines_, peers_);
+  }
+  return *services_;
+}
+
+// In a fabric, packets to queue pair 1 come through uroced's switch, which checks their sender.
+// They never come by a link, where a process could forge them.
+DropReason QueuePairOne::OnPacket(Time now, const Packet& packet) {
+  if (IsLink(packet.from)) return DropReason::kForeignSource;
+  return UseServices().OnPacket(now, packet);
+}
+
+void QueuePairOne::OnNeighbor(const Gid& gid, const MacAddress& mac) {
+  peers_.OnNeighbor(gid, mac);
+  if (services_ != nullptr) services_->OnNeighbor();
 }
 
 }  // namespace uroce::transport

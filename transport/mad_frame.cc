@@ -5,14 +5,14 @@
 namespace uroce::transport {
 
 size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
-                    const cm::MadBytes& mad, Psn psn, FrameRoom out) {
+                    const MadBytes& mad, Psn psn, FrameRoom out) {
   const FrameBuilder builder(source_mac, source_gid, to.path,
-                             UdpSourcePort(to.path.flow_label, cm::kGeneralServicesQpn, to.qpn));
+                             UdpSourcePort(to.path.flow_label, kGeneralServicesQpn, to.qpn));
   TransportHeaders headers;
   headers.opcode.service = Service::kUnreliableDatagram;
   headers.destination_qpn = to.qpn;
   headers.psn = psn;
-  headers.deth = {.qkey = cm::kGeneralServicesQkey, .source_qpn = cm::kGeneralServicesQpn};
+  headers.deth = {.qkey = kGeneralServicesQkey, .source_qpn = kGeneralServicesQpn};
   const PayloadPiece payload{mad.data(), mad.size()};
   return builder.Emit(headers, {&payload, 1}, out);
 }

@@ -15,6 +15,6 @@ namespace uroce::transport {
 // GID is of the same IP version and whose Ethernet address is resolved. `out` needs room for 384
 // bytes only, not for kMaxFrameBytes. Returns the frame's length in bytes.
 size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
-                    const cm::MadBytes& mad, Psn psn, FrameRoom out);
+                    const MadBytes& mad, Psn psn, FrameRoom out);
 
 }  // namespace uroce::transport

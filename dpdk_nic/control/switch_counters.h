@@ -13,7 +13,8 @@ namespace uroce::nic::control {
   ROW(frames_from_wire, "frames of the wire given to processes")                   \
   ROW(multicast_copies, "copies of a multicast datagram for members of this host") \
   ROW(frames_between_processes, "frames between processes that have no link yet")  \
-  ROW(frames_passed_on, "frames that had come to the socket of another process")
+  ROW(frames_passed_on, "frames that had come to the socket of another process")   \
+  ROW(peer_queries_answered, "questions of other hosts whether this one is uroce, answered")
 
 // Why the switch dropped a frame: ROW(field, name, name for people, meaning).
 #define UROCE_SWITCH_DROPS(ROW)                                                                 \

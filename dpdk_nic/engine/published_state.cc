@@ -96,6 +96,7 @@ PublishedStateView::Snapshot PublishedStateView::Read() const {
     const uint64_t before = moves.load();
     snapshot = {.counters = state_->endpoint.counters,
                 .connection_manager = state_->endpoint.connection_manager,
+                .peers = state_->endpoint.peers,
                 .port = state_->port,
                 .queue_pairs = QueuePairs()};
     if (before % 2 == 0 && moves.load() == before) break;

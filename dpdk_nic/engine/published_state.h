@@ -67,6 +67,7 @@ class PublishedStateView {
   struct Snapshot {
     transport::Counters counters;  // of all queue pairs, those that are gone included
     transport::cm::Counters connection_manager;
+    transport::PeerCounters peers;
     PortCounters port;
     std::vector<transport::QueuePairRecord> queue_pairs;
   };

@@ -52,8 +52,7 @@ size_t ConnectionRequests::Refuse(Time now, const RoceHeaders& headers,
   transport::cm::MadAddress source{.qpn = headers.source_qpn};
   source.path.destination_gid = headers.source;
   source.path.destination_mac = headers.source_mac;
-  manager_.OnMad(now, frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes),
-                 source);
+  manager_.OnMad(now, frame.subspan(mad_end - transport::kMadBytes, transport::kMadBytes), source);
   const auto answer = manager_.PollTransmit();
   if (!answer) return 0;
   return transport::EmitMadFrame(headers.destination_mac, headers.destination, answer->destination,

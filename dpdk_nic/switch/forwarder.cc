@@ -159,6 +159,10 @@ SwitchDrop Forwarder::DeliverFromWire(Time now, const Delivery& delivery,
                                       const RoceHeaders& headers, const FrameHead& head,
                                       std::span<const uint8_t> frame) {
   if (delivery.drop != SwitchDrop::kNone) return delivery.drop;
+  if (headers.peer_query && delivery.block == kSwitchBlock) {
+    AnswerPeerQuery(now, headers);
+    return SwitchDrop::kNone;
+  }
   if (!headers.cm) return SendToUplink(now, delivery.block, head, frame);
   return DeliverManagement(now, kSwitchBlock, delivery.block, headers,
                            CopyManagement(head, headers, frame));

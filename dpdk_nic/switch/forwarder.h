@@ -98,10 +98,8 @@ class Forwarder {
   // Makes a pass. Returns whether any frame was moved.
   bool RunOnce(transport::Time now);
 
-  // Called when a pass found nothing to do.
-  SleepPlan PlanSleep();
-  // Called after every sleep and nap.
-  void EndSleep();
+  SleepPlan PlanSleep();  // call it when a pass found nothing to do
+  void EndSleep();        // call it after every sleep and nap
   // Readable when an uplink has news for a forwarder that sleeps.
   int uplinks_fd() const { return uplinks_.wait_fd(); }
 
@@ -154,6 +152,7 @@ class Forwarder {
   void SendManagement(transport::Time now, control::Block receiver, std::span<const uint8_t> frame);
   void Refuse(transport::Time now, control::Block sender, const RoceHeaders& headers,
               std::span<const uint8_t> frame);
+  void AnswerPeerQuery(transport::Time now, const RoceHeaders& headers);
   bool TransmitLinkLayer(transport::Time now);
   transport::Time NextDeadline() const;
 

@@ -30,7 +30,7 @@ using Progress = ConnectionTracker::Progress;
 
 std::span<const uint8_t> MadOf(const RoceHeaders& headers, std::span<const uint8_t> frame) {
   const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
-  return frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes);
+  return frame.subspan(mad_end - transport::kMadBytes, transport::kMadBytes);
 }
 
 }  // namespace
@@ -179,6 +179,20 @@ void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t
     return;
   }
   wire_->SendEthernet(Route::kWire, frame);
+}
+
+// For all processes of this host: a stopped one would not answer.
+void Forwarder::AnswerPeerQuery(Time now, const RoceHeaders& headers) {
+  transport::cm::MadAddress to{.qpn = headers.source_qpn};
+  to.path.destination_gid = headers.source;
+  to.path.destination_mac = headers.source_mac;
+  std::array<uint8_t, kManagementFrameBytes> frame;
+  const size_t frame_bytes = transport::EmitMadFrame(
+      headers.destination_mac, headers.destination, to,
+      transport::EmitPeerQuery(headers.peer_query->Answer(transport::kOwnFeatures)),
+      transport::Psn(0), frame);
+  ++counters_.peer_queries_answered;
+  SendManagement(now, kSwitchBlock, std::span(frame).first(frame_bytes));
 }
 
 // To be called for a message that was passed on.

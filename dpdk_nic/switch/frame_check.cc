@@ -9,6 +9,7 @@ namespace {
 using control::Block;
 using control::kSwitchBlock;
 using transport::kMulticastQpn;
+using transport::PeerQuery;
 using transport::cm::Steering;
 
 constexpr transport::Qpn kSubnetManagementQpn{0};  // never used over Ethernet
@@ -27,7 +28,17 @@ bool IsGroupDatagram(const RoceHeaders& headers) {
   return headers.IsDatagram() && headers.destination_qpn == kMulticastQpn;
 }
 
+// A process asks in its own name, so that the answer reaches it. The switch answers for all.
+SwitchDrop CheckPeerQuery(const RoceHeaders& headers, Block sender) {
+  const PeerQuery& query = *headers.peer_query;
+  const bool is_own = query.kind == PeerQuery::Kind::kQuery &&
+                      transport::BlockOfTransaction(query.transaction_id) == sender;
+  const bool from_management = headers.source_qpn == kManagementQpn;
+  return is_own && from_management ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+}
+
 SwitchDrop CheckManagement(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {
+  if (headers.peer_query) return CheckPeerQuery(headers, sender);
   if (!headers.cm) return SwitchDrop::kMalformed;
   const Steering& cm = *headers.cm;
   const bool is_own = cm.sender ? Steering::BlockOf(*cm.sender) == sender
@@ -58,6 +69,15 @@ SwitchDrop CheckLocal(const RoceHeaders& headers, Block sender) {
   if (!may_pass) return SwitchDrop::kUnknownDestination;
   const bool is_own = transport::BlockOf(headers.source_qpn) == sender;
   return is_own ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+}
+
+Delivery ReceiverOfPeerQuery(const RoceHeaders& headers) {
+  const PeerQuery& query = *headers.peer_query;
+  if (!headers.HasUnicastSource()) return {SwitchDrop::kForeignSource};
+  if (query.kind == PeerQuery::Kind::kQuery) return {SwitchDrop::kNone, kSwitchBlock};
+  const Block block = transport::BlockOfTransaction(query.transaction_id);
+  if (!ForwardingTable::IsProcess(block)) return {SwitchDrop::kUnknownDestination};
+  return {SwitchDrop::kNone, block};
 }
 
 }  // namespace
@@ -95,6 +115,7 @@ SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, Bloc
     return SwitchDrop::kForeignSource;
   }
   if (IsLocal(headers, wire)) {
+    if (headers.peer_query) return SwitchDrop::kUnknownDestination;
     return IsManagement(headers) ? CheckManagement(headers, sender, table)
                                  : CheckLocal(headers, sender);
   }
@@ -125,6 +146,7 @@ Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
   }
   if (!wire.Has(headers.destination)) return {SwitchDrop::kUnknownDestination};
   if (headers.destination_qpn == kManagementQpn) {
+    if (headers.peer_query) return ReceiverOfPeerQuery(headers);
     if (!headers.cm) return {SwitchDrop::kMalformed};
     return {SwitchDrop::kNone, ReceiverOfManagement(headers, table)};
   }

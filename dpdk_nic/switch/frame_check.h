@@ -39,10 +39,10 @@ struct WireAddresses {
 // Whether a process may send a frame of `frame_bytes`: only as itself, and
 //   RC, UC      to a queue pair that it declared to be connected to,
 //   UD          from a queue pair of its block to any other, or to a group,
-//   management  messages of the connection manager about connections of its own.
+//   management  messages of the connection manager about connections of its own, and queries.
 // Between processes of this host pass only UD, to groups and until the two have a link, and
-// management, which always comes this way. `wire` is nullptr in a fabric without a NIC, where every
-// process has an address of its own and all of them are on this host.
+// messages of the connection manager, which always come this way. `wire` is nullptr in a fabric
+// without a NIC, where every process has an address of its own and all of them are on this host.
 SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, control::Block sender,
                             const ForwardingTable& table, const WireAddresses* wire);
 
@@ -60,7 +60,8 @@ control::Block ReceiverOfManagement(const RoceHeaders& headers, const Forwarding
 // The receiver of a frame from the wire.
 struct Delivery {
   SwitchDrop drop = SwitchDrop::kNone;
-  // kSwitchBlock: the members of the group; for management see ReceiverOfManagement.
+  // kSwitchBlock: the members of the group, or the switch itself for a query of a peer; for
+  // messages of the connection manager see ReceiverOfManagement.
   control::Block block = control::kSwitchBlock;
 };
 Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,

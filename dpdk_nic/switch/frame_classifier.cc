@@ -32,8 +32,10 @@ void CopyHead(const uint8_t* from, size_t bytes, uint8_t* to) {
   CopyPieces<FrameHead::kBytes - kPieces>(from + kPieces, bytes - kPieces, to + kPieces);
 }
 
+constexpr size_t kParsedOfMad =
+    std::max(transport::cm::Steering::kParsedBytes, transport::PeerQuery::kParsedBytes);
 static_assert(EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes + Bth::kBytes +
-                  transport::Deth::kBytes + transport::cm::Steering::kParsedBytes <=
+                  transport::Deth::kBytes + kParsedOfMad <=
               FrameHead::kBytes);
 
 // Reads the BTH and what lies behind it, up to the ICRC at `end`. False if a header is cut.
@@ -50,8 +52,10 @@ bool ReadTransport(const FrameHead& head, size_t bth_at, size_t end, RoceHeaders
   // A MAD is the whole payload, and comes without immediate data.
   const size_t mad_at = deth_at + transport::Deth::kBytes;
   const bool is_mad = headers.destination_qpn == kManagementQpn &&
-                      !headers.opcode->HasImmediate() && end - mad_at == transport::cm::kMadBytes;
-  if (is_mad) headers.cm = transport::cm::Steering::Parse(head.at(mad_at));
+                      !headers.opcode->HasImmediate() && end - mad_at == transport::kMadBytes;
+  if (!is_mad) return true;
+  headers.cm = transport::cm::Steering::Parse(head.at(mad_at));
+  if (!headers.cm) headers.peer_query = transport::ParsePeerQuery(head.at(mad_at));
   return true;
 }
 

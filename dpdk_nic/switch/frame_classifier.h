@@ -6,10 +6,11 @@
 #include <optional>
 #include <span>
 
-#include "transport/cm/mad.h"
 #include "transport/cm/steering.h"
 #include "transport/ids.h"
+#include "transport/peers/peer_query.h"
 #include "transport/wire/flow.h"
+#include "transport/wire/mad.h"
 #include "transport/wire/opcode.h"
 
 namespace uroce::nic {
@@ -18,7 +19,7 @@ namespace uroce::nic {
 // sends on the bytes that it checked. No header that the switch reads lies behind them.
 class FrameHead {
  public:
-  // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, CM message 44, rounded up.
+  // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, MAD 44, rounded up.
   static constexpr size_t kBytes = 128;
 
   explicit FrameHead(std::span<const uint8_t> frame);
@@ -39,6 +40,7 @@ struct RoceHeaders : transport::Flow {
   transport::Qpn destination_qpn;
   transport::Qpn source_qpn;                  // of datagrams
   std::optional<transport::cm::Steering> cm;  // of datagrams to kManagementQpn with a CM message
+  std::optional<transport::PeerQuery> peer_query;  // of those with a query, or its answer
   size_t packet_end = 0;  // in bytes from the beginning of the frame; padding may follow
 
   bool IsDatagram() const {
@@ -47,7 +49,7 @@ struct RoceHeaders : transport::Flow {
 };
 
 // The destination of management datagrams (GSI).
-inline constexpr transport::Qpn kManagementQpn = transport::cm::kGeneralServicesQpn;
+inline constexpr transport::Qpn kManagementQpn = transport::kGeneralServicesQpn;
 
 enum class FrameKind : uint8_t {
   kRoce,

@@ -45,10 +45,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> bytes(data + 1, data + size);
   CheckIpHeader(bytes);
   if ((data[0] & 1) != 0) {
-    bytes.resize(kMadBytes);
+    bytes.resize(uroce::transport::kMadBytes);
     const uint16_t attribute =
         static_cast<uint16_t>(kFirstAttribute + (data[0] >> 1) % kAttributes);
-    EmitMadHeader({.transaction_id = data[0], .attribute_id = attribute}, bytes.data());
+    EmitMadHeader(MessageHeader(attribute, data[0]), bytes.data());
   }
   CheckMessage(bytes);
   return 0;

@@ -27,6 +27,9 @@ constexpr size_t kMaxFuzzedBytes = 6'000;  // longer than any frame, shorter tha
 constexpr uint64_t kAliceService = 0x1122'3344'5566'7788;
 constexpr uint64_t kBobService = 0x0106'1d2f;
 constexpr Block kProcesses[] = {kAlice, kBob};
+constexpr uint8_t kPeerQueryClass = 0x3c;
+constexpr uint8_t kGet = 0x01;
+constexpr uint8_t kGetResponse = 0x81;
 
 // The remote queue pairs that Alice is connected to.
 constexpr std::pair<Gid, uint32_t> kAliceDeclared[] = {{kFarIpv4, 42}, {kFarIpv6, 0xabcdef}};
@@ -130,7 +133,10 @@ class Host {
     UROCE_REQUIRE(refusals.size() <= 1);
     for (const FrameBytes& out : refusals) {
       const View view(out);
-      UROCE_REQUIRE(view.source_qpn() == 1 && view.mad()[1] == 7);
+      UROCE_REQUIRE(view.source_qpn() == 1);
+      const uint8_t* mad = view.mad();  // of the connection manager, or the answer to a query
+      UROCE_REQUIRE(mad[1] == 7 || (mad[1] == kPeerQueryClass && mad[3] == kGetResponse));
+      UROCE_REQUIRE(mad[1] == 7 || out.size() == View(frame).udp_end());
     }
     rig_.neighborhood->received.clear();
     for (const Block block : kProcesses) {
@@ -180,7 +186,12 @@ class Host {
       return;
     }
     const uint8_t* mad = view.mad();
-    UROCE_REQUIRE(view.source_qpn() == 1 && mad[1] == 7);
+    UROCE_REQUIRE(view.source_qpn() == 1);
+    if (mad[1] == kPeerQueryClass) {
+      UROCE_REQUIRE(mad[3] == kGet && Load64(mad + 8) >> 54 == kAlice);
+      return;
+    }
+    UROCE_REQUIRE(mad[1] == 7);
     if (Load16(mad + 16) == 0x18) {
       UROCE_REQUIRE(Load64(mad + 36) == kAliceService);
     } else {
@@ -202,6 +213,10 @@ class Host {
 
   static void CheckReceiverOfManagement(Block block, const View& view) {
     const uint8_t* mad = view.mad();
+    if (mad[1] == kPeerQueryClass) {
+      UROCE_REQUIRE(mad[3] == kGetResponse && Load64(mad + 8) >> 54 == block);
+      return;
+    }
     const uint16_t attribute = Load16(mad + 16);
     if (attribute == 0x10 || attribute == 0x17) {
       UROCE_REQUIRE(Load64(mad + 32) == (block == kAlice ? kAliceService : kBobService));

@@ -38,6 +38,7 @@ EndpointConfig MakeConfig(void* context, const Script::Options& options) {
   config.probes = options.probes;
   config.reorder_packets = options.reorder_packets;
   config.congestion = options.congestion;
+  config.features = options.features;
   config.pkeys = options.pkeys;
   config.context = context;
   config.mac = kOurMac;

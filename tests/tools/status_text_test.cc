@@ -112,6 +112,7 @@ TEST(StatusTextTest, EveryCounterIsInJsonAndExplained) {
   for (const auto& row : transport::kQueuePairCounters) check(row.name);
   for (size_t i = 1; i < transport::kDropReasons; ++i) check(transport::kDropNames[i].name);
   for (const auto& row : transport::cm::kCounters) check(row.name);
+  for (const auto& row : transport::kPeerCounters) check(row.name);
   for (const auto& row : nic::kPortCounters) check(row.name);
   for (const auto& row : nic::kPortDropNames) check(row.name);
   for (const auto& row : nic::control::kSwitchCounters) check(row.name);

@@ -26,7 +26,7 @@ INTRINSICS = {"immintrin.h", "wmmintrin.h", "nmmintrin.h", "cpuid.h"}
 
 # Rooms, lowest first: a file includes from its own room and from those before it.
 ROOM_ORDERS = {
-    "transport/": ("wire", "memory", "recovery", "qp", "cm"),
+    "transport/": ("wire", "memory", "recovery", "peers", "qp", "cm"),
     "dpdk_nic/": ("base", "link_layer", "port", "port/ring", "port/faults", "port/udp",
                   "port/dpdk/eal", "port/dpdk", "control", "port/fabric", "capture", "steering",
                   "engine", "device", "switch"),

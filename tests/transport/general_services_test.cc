@@ -155,9 +155,9 @@ class GeneralServicesTest : public testing::Test {
 
   // A datagram from queue pair 1 of `a_` to that of `b_`.
   struct Datagram {
-    uint32_t qkey = cm::kGeneralServicesQkey;
+    uint32_t qkey = kGeneralServicesQkey;
     Opcode opcode = {.service = Service::kUnreliableDatagram};
-    size_t bytes = cm::kMadBytes;
+    size_t bytes = kMadBytes;
     Route from = Route::kWire;
   };
   DropReason Deliver(const Datagram& datagram) {
@@ -165,8 +165,8 @@ class GeneralServicesTest : public testing::Test {
     const FrameBuilder builder(from.mac, from.gids[1], PathTo(a_, b_).address, 0xc123);
     TransportHeaders headers;
     headers.opcode = datagram.opcode;
-    headers.destination_qpn = cm::kGeneralServicesQpn;
-    headers.deth = {.qkey = datagram.qkey, .source_qpn = cm::kGeneralServicesQpn};
+    headers.destination_qpn = kGeneralServicesQpn;
+    headers.deth = {.qkey = datagram.qkey, .source_qpn = kGeneralServicesQpn};
     const std::vector<uint8_t> mad(datagram.bytes);
     const PayloadPiece piece{mad.data(), mad.size()};
     std::array<uint8_t, kMaxFrameBytes> frame;

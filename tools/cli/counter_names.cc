@@ -6,6 +6,7 @@
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/cm/counters.h"
 #include "transport/counters.h"
+#include "transport/peers/counters.h"
 
 namespace uroce::cli {
 namespace {
@@ -50,6 +51,8 @@ std::string CounterNames() {
   }
   text += Row("malformed", "", "messages that break a rule, by reason");
   for (const auto& row : transport::cm::kCounters) text += Row(row.name, "", row.meaning);
+  text += Heading("Whether other hosts speak uroce", "clients[].peers");
+  for (const auto& row : transport::kPeerCounters) text += Row(row.name, "", row.meaning);
   text += Heading("Links of a process", "clients[].port");
   for (const auto& row : nic::kPortCounters) text += Row(row.name, "", row.meaning);
   text += Heading("Frames that a port lost",

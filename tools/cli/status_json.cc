@@ -87,6 +87,12 @@ Json CountersAsJson(const transport::cm::Counters& counters) {
   return json;
 }
 
+Json CountersAsJson(const transport::PeerCounters& counters) {
+  Json json = Json::object();
+  for (const auto& row : transport::kPeerCounters) json[row.name] = counters.*row.field;
+  return json;
+}
+
 Json CountersAsJson(const nic::PortCounters& counters) {
   Json json = Json::object();
   for (const auto& row : nic::kPortCounters) json[row.name] = counters.*row.field;
@@ -133,11 +139,13 @@ Json ClientAsJson(const ClientStatus& status) {
                {"wire_dropped", DropsAsJson(client.wire_drops)},
                {"counters", nullptr},
                {"connection_manager", nullptr},
+               {"peers", nullptr},
                {"port", nullptr},
                {"queue_pairs", nullptr}};
   if (!status.endpoint) return json;
   json["counters"] = CountersAsJson(status.endpoint->counters);
   json["connection_manager"] = CountersAsJson(status.endpoint->connection_manager);
+  json["peers"] = CountersAsJson(status.endpoint->peers);
   json["port"] = CountersAsJson(status.endpoint->port);
   Json& queue_pairs = json["queue_pairs"] = Json::array();
   for (const QueuePairRecord& record : status.endpoint->queue_pairs) {

@@ -286,31 +286,6 @@ constexpr std::array<std::string_view, static_cast<size_t>(Malformed::kCount)> k
 
 }  // namespace
 
-MadHeader ParseMadHeader(const uint8_t* bytes) {
-  return {.base_version = bytes[0],
-          .management_class = bytes[1],
-          .class_version = bytes[2],
-          .method = bytes[3],
-          .status = Load16(bytes + 4),
-          .class_specific = Load16(bytes + 6),
-          .transaction_id = Load64(bytes + 8),
-          .attribute_id = Load16(bytes + 16),
-          .attribute_modifier = Load32(bytes + 20)};
-}
-
-void EmitMadHeader(const MadHeader& header, uint8_t* bytes) {
-  bytes[0] = header.base_version;
-  bytes[1] = header.management_class;
-  bytes[2] = header.class_version;
-  bytes[3] = header.method;
-  Store16(header.status, bytes + 4);
-  Store16(header.class_specific, bytes + 6);
-  Store64(header.transaction_id, bytes + 8);
-  Store16(header.attribute_id, bytes + 16);
-  Store16(0, bytes + 18);
-  Store32(header.attribute_modifier, bytes + 20);
-}
-
 ParsedMad ParseMessage(std::span<const uint8_t> mad) {
   ParsedMad parsed;
   if (mad.size() != kMadBytes) {
@@ -328,8 +303,7 @@ ParsedMad ParseMessage(std::span<const uint8_t> mad) {
 
 MadBytes EmitMessage(uint64_t transaction_id, const Message& message) {
   MadBytes mad{};
-  EmitMadHeader({.transaction_id = transaction_id,
-                 .attribute_id = static_cast<uint16_t>(AttributeOf(message))},
+  EmitMadHeader(MessageHeader(static_cast<uint16_t>(AttributeOf(message)), transaction_id),
                 mad.data());
   std::visit([&mad](const auto& one) { Fields(Writer(mad.data() + MadHeader::kBytes), one); },
              message);

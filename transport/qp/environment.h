@@ -9,6 +9,7 @@
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/memory/memory_table.h"
+#include "transport/peers/peer_table.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/path.h"
 #include "transport/qp/transmit_schedule.h"
@@ -32,6 +33,7 @@ struct QpEnvironment {
   const XrcQueues& xrc_queues;
   XrcFarewells& xrc_farewells;
   ReorderPool& reorder_pool;
+  PeerTable& peers;
   uint64_t next_xrc_epoch = 1;  // XrcStreamChange
   // By route: XRC targets whose peers wait for other processes (XrcRelay).
   std::array<uint16_t, kRoutes> relaying_targets{};

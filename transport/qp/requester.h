@@ -211,6 +211,7 @@ class Requester : private RequesterState {
   static Psn EndOfPiece(const SendWqe& wqe, Psn psn);
   bool PlaceEarly(SendWqe& wqe, const Packet& packet);
   void FreeCreditOfPiece(const SendWqe& wqe, Psn psn);
+  bool RepeatsPeerAnyRead();
   void NoteExecuted(Time now, Psn end);
   bool TakeArrived(const SendWqe& wqe, Psn& reached);
   void FollowArrivals(Time now);

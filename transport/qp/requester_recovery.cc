@@ -58,8 +58,8 @@ DropReason Requester::OnSelectiveAck(Time now, const Packet& packet) {
   const bool is_complete = AcknowledgeUpTo(now, packet.psn);
   if (failed_) return DropReason::kNone;
   Scoreboard* const board = UseScoreboard();
-  if (board == nullptr) {
-    OnSequenceNak(now);
+  if (board == nullptr) {  // the first one for a gap is like a NAK
+    if (std::exchange(reported_gap_, packet.psn) != packet.psn) OnSequenceNak(now);
     return DropReason::kNone;
   }
   peer_tells_arrivals_ = true;
@@ -119,9 +119,18 @@ void Requester::FreeCreditOfPiece(const SendWqe& wqe, Psn psn) {
     if (!other.IsBefore(oldest_unacked_psn_) && !scoreboard_->HasArrived(other)) return;
   }
   const Psn last = end - 1;
-  if (scoreboard_->IsSettled(last)) return;
+  if (scoreboard_->IsSettled(last) || !RepeatsPeerAnyRead()) return;
   scoreboard_->Settle(last);
   ReleaseReadCredit(last);
+}
+
+// If that is not known yet, the peer is asked.
+bool Requester::RepeatsPeerAnyRead() {
+  const AddressVector& address = qp_.attributes.address;
+  PeerTable& peers = qp_.environment.peers;
+  if (peers.Speaks(address.destination_gid, PeerFeature::kRepeatsReads)) return true;
+  peers.Ask(address, qp_.attributes.destination_qpn);
+  return false;
 }
 
 // One beyond the last response to the same request packet as the one with this PSN.

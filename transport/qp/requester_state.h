@@ -84,6 +84,7 @@ struct alignas(64) RequesterState {
   std::optional<Psn> peer_room_end_;  // the peer keeps early packets before it
   bool peer_tells_arrivals_ = false;  // by selective ACKs
   std::optional<Psn> probed_;         // the oldest packet when the peer was silent
+  std::optional<Psn> reported_gap_;   // by the last selective ACK, without flow control
   Psn sent_again_psn_;  // while packets are sent again: one beyond the last that was
   Psn permit_begin_;    // packets from here on before permit_end_ may leave now
   Psn permit_end_;

@@ -67,10 +67,14 @@ void Responder::ReportGap() {
   acknowledge_ = is_selective ? Acknowledge::kSelectiveAck : Acknowledge::kSequenceNak;
 }
 
-// Whether the peer is known to understand them; if that is not known yet, it is asked.
+// Whether the peer is known to understand them. If that is not known yet, it is asked.
 bool Responder::SendsSelectiveAcks() {
-  if (qp_.path.route() != Route::kWire || !qp_.environment.config.takes_selective_acks) return false;
-  return true;
+  if (qp_.path.route() != Route::kWire) return false;
+  const AddressVector& address = qp_.attributes.address;
+  PeerTable& peers = qp_.environment.peers;
+  if (peers.Speaks(address.destination_gid, PeerFeature::kSelectiveAcks)) return true;
+  peers.Ask(address, qp_.attributes.destination_qpn);
+  return false;
 }
 
 void Responder::CloseGap() {
@@ -91,7 +95,8 @@ void Responder::FollowGap(Time now, Psn filled, bool was_reported) {
   if (!early_packets_.empty()) {
     OpenGap(early_packets_.front_arrival(), now);
     is_first_gap_ = false;
-  } else if (!was_reported && !failed_ && !nak_sent_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
+  } else if (!failed_ && !nak_sent_ && !expected_psn_.IsAfter(last_dropped_psn_) &&
+             (!was_reported || SendsSelectiveAcks())) {
     // The peer knows nothing of the packets that were dropped behind the gap.
     OpenGap(now, now);
     is_first_gap_ = false;

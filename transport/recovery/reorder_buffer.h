@@ -64,8 +64,9 @@ class ReorderBuffer {
   // packet with this PSN already.
   bool Hold(const Packet& packet, Time now);
 
-  // Packets beyond `expected` that may be kept, wherever the gaps are; more may have room later.
-  uint32_t RoomBehind(Psn expected) const;
+  // So many packets may arrive from the expected one on, of which each is executed or kept; more
+  // may have room later.
+  uint32_t RoomFrom(Psn expected) const;
   // Calls visit(psn) for each packet, in ascending order.
   template <class Visit>
   void ForEach(Visit visit) const {

@@ -20,6 +20,8 @@ struct Flow {
 
   bool operator==(const Flow&) const = default;
   bool is_ipv6() const { return !destination.IsIpv4Mapped(); }
+  // Whether an answer to the source reaches one host at the most.
+  bool HasUnicastSource() const { return !source.IsMulticast() && (source_mac[0] & 1) == 0; }
 };
 
 }  // namespace uroce::transport

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "dpdk_nic/port/udp/udp_address.h"
-#include "transport/cm/mad.h"
 #include "transport/route.h"
 #include "transport/wire/encapsulation.h"
+#include "transport/wire/mad.h"
 #include "transport/wire/packet_view.h"
 
 namespace uroce::nic {
@@ -23,8 +23,7 @@ constexpr int kMostPassedOn = 64;
 bool NeedsUroced(const transport::FrameRoom& built) {
   if (built.flow->destination.IsZero()) return false;  // the port drops it
   const transport::Qpn qpn = transport::ViewPacket(built).destination_qpn();
-  return built.flow->destination.IsMulticast() ||
-         qpn.value <= transport::cm::kGeneralServicesQpn.value;
+  return built.flow->destination.IsMulticast() || qpn.value <= transport::kGeneralServicesQpn.value;
 }
 
 }  // namespace

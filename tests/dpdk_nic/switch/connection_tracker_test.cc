@@ -14,7 +14,7 @@ void Accept(ConnectionTracker& tracker, uint32_t number, uint32_t remote_qpn) {
   RoceHeaders headers;
   headers.source = kOurIpv4;
   headers.destination = kFarIpv4;
-  const transport::cm::MadBytes mad = transport::cm::EmitMessage(
+  const transport::MadBytes mad = transport::cm::EmitMessage(
       1, transport::cm::Rep{.local_id = {CommunicationId(kBob, number)}, .remote_id = {number}});
   tracker.Follow(kBob, control::kSwitchBlock, headers, mad, {remote_qpn});
 }
@@ -39,7 +39,7 @@ TEST(ConnectionTrackerTest, RepWithoutItsReqTakesNoPlace) {
     RoceHeaders headers;
     headers.source = kFarIpv4;
     headers.destination = kOurIpv4;
-    const transport::cm::MadBytes mad = transport::cm::EmitMessage(
+    const transport::MadBytes mad = transport::cm::EmitMessage(
         1, transport::cm::Rep{.local_id = {number},
                               .remote_id = {CommunicationId(kBob, number)},
                               .local_qpn = {300}});

@@ -39,7 +39,7 @@ constexpr transport::Qpn kFarQpn{0x777};
 // A complete MAD with `message`.
 Frame Whole(RoceSpec spec, const transport::cm::Message& message) {
   spec = Management({}, spec);
-  const transport::cm::MadBytes mad = transport::cm::EmitMessage(kTransaction, message);
+  const transport::MadBytes mad = transport::cm::EmitMessage(kTransaction, message);
   spec.payload.assign(mad.begin(), mad.end());
   return spec.Build();
 }

@@ -6,6 +6,7 @@
 #include "dpdk_nic/port/ring/shm_ring.h"
 #include "tests/dpdk_nic/switch/forwarder_rig.h"
 #include "tests/dpdk_nic/switch/switch_frames.h"
+#include "transport/peers/peer_query.h"
 
 namespace uroce::nic {
 namespace {
@@ -123,6 +124,17 @@ TEST_F(PassedOnTest, ConnectionManagementGoesToTheListener) {
   ASSERT_TRUE(alice.Send(frame));
   rig_.Run();
   EXPECT_EQ(bob.Receive(), Frames{frame});
+}
+
+TEST_F(PassedOnTest, QueryOfAnotherHostIsAnswered) {
+  RoceSpec query{
+      .opcode = kUdSendOnly, .destination_qpn = kManagementQpn, .source_qpn = kManagementQpn};
+  const transport::MadBytes mad = transport::EmitPeerQuery({.transaction_id = 1});
+  query.payload.assign(mad.begin(), mad.end());
+  ASSERT_TRUE(rig_.Process(kAlice).Send(query.Build()));
+  rig_.Run();
+  EXPECT_EQ(rig_.cable->TakeSent().size(), 1u);
+  EXPECT_EQ(rig_.counters().peer_queries_answered, 1u);
 }
 
 TEST_F(PassedOnTest, FrameWithoutALocalReceiverIsDropped) {

@@ -138,7 +138,7 @@ TEST_F(ForwarderManagementTest, RequestWithoutListenerIsRefusedAsByLinux) {
   EXPECT_EQ(answer->packet.flow.source, kOurIpv4);
   EXPECT_EQ(answer->packet.flow.destination, kFarIpv4);
   EXPECT_EQ(answer->packet.destination_qpn, kManagementQpn);
-  EXPECT_EQ(answer->packet.deth.qkey, transport::cm::kGeneralServicesQkey);
+  EXPECT_EQ(answer->packet.deth.qkey, transport::kGeneralServicesQkey);
   const auto* rej = std::get_if<transport::cm::Rej>(&answer->mad.message);
   ASSERT_NE(rej, nullptr);
   EXPECT_EQ(rej->reason, RejectReason::kInvalidServiceId);

@@ -18,7 +18,7 @@ struct MadSpec {
 
   MadBytes Build() const {
     MadBytes mad{};
-    EmitMadHeader({.attribute_id = static_cast<uint16_t>(attribute)}, mad.data());
+    EmitMadHeader(MessageHeader(static_cast<uint16_t>(attribute)), mad.data());
     Store32(first_id, &mad[24]);
     Store32(second_id, &mad[28]);
     if (request_service != 0) Store64(request_service, &mad[32]);

@@ -228,7 +228,7 @@ TEST(CmMessagesTest, LapAndAprHaveTheirFields) {
 MadBytes UsedBits(Attribute attribute) {
   MadBytes ones;
   ones.fill(0xff);
-  MadHeader header{.attribute_id = static_cast<uint16_t>(attribute)};
+  MadHeader header = MessageHeader(static_cast<uint16_t>(attribute));
   EmitMadHeader(header, ones.data());
   // Lengths and enumerations must not be all ones.
   if (attribute == Attribute::kRej) ones[24 + 9] = 64 << 1;
@@ -246,7 +246,7 @@ TEST(CmMessagesTest, EveryBitThatIsNotReservedSurvives) {
     for (int i = 0; i < 200; ++i) {
       MadBytes mad;
       random.Fill(mad);
-      EmitMadHeader({.transaction_id = random.Next(), .attribute_id = id}, mad.data());
+      EmitMadHeader(MessageHeader(id, random.Next()), mad.data());
       const ParsedMad parsed = ParseMessage(mad);
       if (parsed.malformed != Malformed::kNone) continue;
       const MadBytes again = EmitMessage(parsed.header.transaction_id, parsed.message);

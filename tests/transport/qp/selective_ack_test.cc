@@ -30,20 +30,21 @@ class SelectiveAckTest : public testing::Test {
   // A first WRITE measures the round trip.
   SelectiveAckTest() {
     PostWrites(1);
-    script_.Advance(kRoundTrip);
     script_.Inject(Ack(first_));
     script_.ExpectCompletion(1);
     sent_.clear();
   }
-  // Posts `count` WRITEs of one packet and takes what is sent.
+  // Post `count` WRITEs of one packet, or a READ of so many packets, and take what is sent. A round
+  // trip passes, as before any response.
   void PostWrites(int count) {
     for (int i = 0; i < count; ++i) script_.PostWrite(++posted_, 0, 8);
     Take();
+    script_.Advance(kRoundTrip);
   }
-  // Posts a READ of so many packets.
   void PostRead(uint32_t packets) {
     script_.PostRead(++posted_, 0, packets * 256);
     Take();
+    script_.Advance(kRoundTrip);
   }
   void Take() {
     for (const PacketSpec& packet : script_.TakeSent()) sent_.push_back(packet);
@@ -106,9 +107,8 @@ TEST_F(SelectiveAckTest, SendingGoesOnAsFarAsThePeerKeeps) {
   PostWrites(3);
   script_.Inject(Sack(Number(0), {1}, /*room=*/5));
   PostWrites(4);
-  ASSERT_EQ(sent_.size(), 5u);
+  EXPECT_EQ(sent_.size(), 5u);
   EXPECT_EQ(sent_.back().psn, Number(4));
-  LetOvertakenPacketsBeLost();
   ExpectSentAgain(0);
   script_.Inject(Ack(Number(4)));
   Take();
@@ -214,6 +214,7 @@ TEST_F(SelectiveAckTest, ResultsOfAtomicsMayComeInAnyOrder) {
   script_.PostFetchAdd(++posted_, 0, 1);
   script_.PostFetchAdd(++posted_, 8, 1);
   Take();
+  script_.Advance(kRoundTrip);
   script_.Inject(AtomicAck(Number(1), 22));
   script_.ExpectNoCompletion();
   LetOvertakenPacketsBeLost();
@@ -263,6 +264,75 @@ TEST_F(SelectiveAckTest, AfterAnRnrNakAllIsSentAgain) {
   Take();
   script_.Inject(Ack(Number(3)));
   EXPECT_EQ(script_.TakeCompletions().size(), 4u);
+}
+
+// The responder's side: packets arrive before an earlier one.
+class ArrivalTest : public testing::Test {
+ protected:
+  ArrivalTest() {
+    WriteAt(0);
+    script_.ExpectSent(Ack(first_));
+  }
+  // Request `number` of one packet, which asks for no ACK.
+  void WriteAt(uint32_t number) {
+    EXPECT_EQ(script_.Inject(Write(Position::kOnly, first_ + number, Script::Address(number),
+                                   script_.rkey(), 1)
+                                 .With(std::vector<uint8_t>{static_cast<uint8_t>('a' + number)})
+                                 .AckRequest(number == 0)),
+              DropReason::kNone);
+  }
+  void FindThePeer(PeerFeatures features = kOwnFeatures) {
+    WriteAt(2);
+    script_.ExpectSent(Nak(first_ + 1, NakCode::kPsnSequenceError));
+    script_.AnswerPeerQuery(features);
+    WriteAt(1);
+    script_.TakeSent();
+  }
+
+  Script script_{{.reorder_packets = 64, .features = kOwnFeatures}};
+  const Psn first_ = script_.peers_first_psn();
+};
+
+TEST_F(ArrivalTest, PeerIsToldWhatHasArrived) {
+  FindThePeer();
+  WriteAt(4);
+  script_.ExpectSent(Sack(first_ + 3, {1}, 33));
+  WriteAt(7);
+  script_.ExpectSent(Sack(first_ + 3, {1, 4}, 35));
+  script_.ExpectNothingSent();
+  // The gap is filled in part, and then wholly.
+  WriteAt(3);
+  script_.ExpectSent(Sack(first_ + 5, {2}, 34));
+  WriteAt(5);
+  WriteAt(6);
+  script_.ExpectSent(Ack(first_ + 7));
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.Bytes(0, 8), std::vector<uint8_t>({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}));
+  EXPECT_EQ(script_.counters().psn_naks_sent, 1u);
+}
+
+TEST_F(ArrivalTest, OtherDevicesGetNaks) {
+  FindThePeer(0);
+  WriteAt(4);
+  script_.ExpectSent(Nak(first_ + 3, NakCode::kPsnSequenceError));
+  WriteAt(5);
+  script_.ExpectNothingSent();
+  WriteAt(3);
+  script_.TakeSent();
+}
+
+TEST_F(ArrivalTest, DroppedPacketIsReportedByANak) {
+  FindThePeer();
+  for (uint32_t number = 4; number < 4 + 33; ++number) {
+    script_.Inject(Write(Position::kOnly, first_ + number, Script::Address(number), script_.rkey(), 1)
+                       .With(std::vector<uint8_t>{'x'})
+                       .AckRequest(false));
+  }
+  script_.TakeSent();
+  WriteAt(3);
+  // 32 were kept: half of the pool. The peer does not know of the one that was dropped.
+  script_.ExpectSent(Nak(first_ + 36, NakCode::kPsnSequenceError));
+  script_.ExpectNothingSent();
 }
 
 }  // namespace

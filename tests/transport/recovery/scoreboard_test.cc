@@ -152,7 +152,7 @@ TEST_F(ScoreboardTest, ItWaitsLongerWhenAPacketWasSentAgainInVain) {
   now_ = now_ + kWait;
   EXPECT_EQ(Lost(), Numbers({0}));
   SendAgain(0, 2);
-  now_ = now_ + kRoundTrip - Duration{1};
+  now_ = now_ + (kRoundTrip - Duration{1});
   Arrive(0);  // sooner than a round trip
   Arrive(3);
   now_ = now_ + kRoundTrip + kWait;

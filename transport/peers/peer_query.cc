@@ -1,0 +1,52 @@
+#include "transport/peers/peer_query.h"
+
+#include "transport/wire/byte_order.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr size_t kOuiOffset = 36;
+constexpr size_t kFeaturesOffset = 40;
+static_assert(kFeaturesOffset + 4 == PeerQuery::kParsedBytes);
+
+}  // namespace
+
+bool IsOfPeerQueryClass(const uint8_t* mad) {
+  return ParseMadHeader(mad).management_class == PeerQuery::kClass &&
+         Low24(Load32(mad + kOuiOffset)) == PeerQuery::kOui;
+}
+
+std::optional<PeerQuery> ParsePeerQuery(const uint8_t* mad) {
+  const MadHeader header = ParseMadHeader(mad);
+  const bool is_known = IsOfPeerQueryClass(mad) && header.base_version == kMadBaseVersion &&
+                        header.class_version == PeerQuery::kClassVersion &&
+                        header.attribute_id == PeerQuery::kAttribute;
+  if (!is_known || header.attribute_modifier > kMaxQpn) return std::nullopt;
+  PeerQuery query{.transaction_id = header.transaction_id, .qpn = {header.attribute_modifier}};
+  if (header.method == PeerQuery::kGet) return query;
+  if (header.method != PeerQuery::kGetResponse) return std::nullopt;
+  if (header.status != 0) {
+    query.kind = PeerQuery::Kind::kRefusal;
+    return query;
+  }
+  return query.Answer(Low24(Load32(mad + kFeaturesOffset)));
+}
+
+MadBytes EmitPeerQuery(const PeerQuery& query) {
+  using Kind = PeerQuery::Kind;
+  constexpr uint16_t kUnsupported = 3 << 2;  // status: method or attribute not supported
+  MadBytes mad{};
+  EmitMadHeader({.management_class = PeerQuery::kClass,
+                 .class_version = PeerQuery::kClassVersion,
+                 .method = query.kind == Kind::kQuery ? PeerQuery::kGet : PeerQuery::kGetResponse,
+                 .status = query.kind == Kind::kRefusal ? kUnsupported : uint16_t{0},
+                 .transaction_id = query.transaction_id,
+                 .attribute_id = PeerQuery::kAttribute,
+                 .attribute_modifier = query.qpn.value},
+                mad.data());
+  Store32(PeerQuery::kOui, mad.data() + kOuiOffset);
+  Store32(Low24(query.features), mad.data() + kFeaturesOffset);
+  return mad;
+}
+
+}  // namespace uroce::transport
