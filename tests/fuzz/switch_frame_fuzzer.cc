@@ -153,6 +153,7 @@ class Host {
 
  private:
   void RunUntilNothingIsHeld() {
+    rig_.RunOnce(transport::Milliseconds(1));  // an uplink that sleeps is found by its socket
     rig_.Run();
     rig_.RunOnce(ConnectionRequests::kHoldFor);
     rig_.Run();
