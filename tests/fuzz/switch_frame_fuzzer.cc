@@ -176,7 +176,7 @@ class Host {
     UROCE_REQUIRE(!IsOurs(destination));
     UROCE_REQUIRE(((frame[0] & 1) != 0) == destination.IsMulticast());
     if (view.service() != 3) {
-      UROCE_REQUIRE(view.service() <= 1);  // RC, UC
+      UROCE_REQUIRE(view.service() <= 1 || view.service() == 5);  // RC, UC, XRC
       UROCE_REQUIRE(std::count(std::begin(kAliceDeclared), std::end(kAliceDeclared),
                                std::pair(destination, qpn)) == 1);
       return;
