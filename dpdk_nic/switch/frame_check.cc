@@ -31,10 +31,10 @@ bool IsGroupDatagram(const RoceHeaders& headers) {
 // A process asks in its own name, so that the answer reaches it. The switch answers for all.
 SwitchDrop CheckPeerQuery(const RoceHeaders& headers, Block sender) {
   const PeerQuery& query = *headers.peer_query;
-  const bool is_own = query.kind == PeerQuery::Kind::kQuery &&
-                      transport::BlockOfTransaction(query.transaction_id) == sender;
-  const bool from_management = headers.source_qpn == kManagementQpn;
-  return is_own && from_management ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+  const bool asks_for_itself = query.kind == PeerQuery::Kind::kQuery &&
+                               transport::BlockOfTransaction(query.transaction_id) == sender &&
+                               headers.source_qpn == kManagementQpn;
+  return asks_for_itself ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
 }
 
 SwitchDrop CheckManagement(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {

@@ -62,8 +62,9 @@ void PeerTable::Ask(const AddressVector& address, Qpn qpn) {
 
 void PeerTable::OnNeighbor(const Gid& gid, const MacAddress& mac) {
   Peer* const peer = Find(gid);
-  if (peer == nullptr || peer->address.destination_mac == mac) return;
-  peer->address.destination_mac = mac;
+  if (peer == nullptr) return;
+  const MacAddress before = std::exchange(peer->address.destination_mac, mac);
+  if (before == mac || before == MacAddress{}) return;
   peer->features = 0;
   if (peer->state != State::kAsked) peer->state = State::kUnasked;
 }
@@ -87,6 +88,7 @@ void PeerTable::OnAnswer(Time now, const Gid& source, const PeerQuery& answer) {
   }
 }
 
+// Returns to kUnasked when the answer is old, or when the silence has lasted long enough.
 bool PeerTable::OnDeadline(Time now, Peer& peer) {
   if (peer.state != State::kAsked) {
     Enter(State::kUnasked, kNever, peer);

@@ -178,6 +178,15 @@ TEST_F(PeerTableTest, AnotherEthernetAddressMayBeAnotherDevice) {
   AskOne(1);
 }
 
+TEST_F(PeerTableTest, EthernetAddressThatBecomesKnownChangesNothing) {
+  AddressVector address = AddressOf(1);
+  address.destination_mac = {};
+  table_.Ask(address);
+  table_.OnAnswer(now_, GidOf(1), Run().at(0).second.Answer(kOwnFeatures));
+  table_.OnNeighbor(GidOf(1), kMac);
+  EXPECT_TRUE(Speaks(1));
+}
+
 TEST_F(PeerTableTest, TableIsBoundedAndKeepsTheLatest) {
   constexpr uint32_t kMany = 20 * PeerTable::kMaxPeers;
   for (uint32_t i = 0; i < kMany; ++i) Answer(i);
