@@ -4,6 +4,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "transport/wire/selective_ack.h"
+
 namespace uroce::transport::simulation {
 namespace {
 
@@ -96,9 +98,7 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
     if (probe_ == begin) probe_.reset();  // it may have credit by now
     CheckRepeated(request, begin);
   }
-  has_repaired_ =
-      begin == acknowledged_end_ && begin < sent_end_ && requesters_tally_.gap_naks_delivered > 1;
-  next_ = end;
+  next_ = requester_.is_selective ? std::max(sent_end_, end) : end;
   peer_has_more_ = false;
   sent_end_ = std::max(sent_end_, end);
   if (!IsReliable()) acknowledged_end_ = end;
@@ -107,7 +107,14 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
 // IBA 9.9.2.4.1: go-back-N. IBA 9.4.4: a repeated READ starts at its first missing response.
 void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
   const uint32_t psn = request.psn.value();
-  const bool goes_on = (peer_has_more_ || has_repaired_) && begin == sent_end_;
+  if (requester_.is_selective) {
+    // Responses that arrived early may have been forgotten, after an RNR NAK.
+    const bool may_repeat = begin >= acknowledged_end_ || HasOwnResponse(request);
+    if (begin > sent_end_) verdict_->Fail("QP ", qpn(), " leaves out PSNs: sends ", psn);
+    if (!may_repeat) verdict_->Fail("QP ", qpn(), " sends again what was acknowledged: psn ", psn);
+    return;
+  }
+  const bool goes_on = peer_has_more_ && begin == sent_end_;
   if (begin > next_ && !goes_on) {
     verdict_->Fail("QP ", qpn(), " leaves out PSNs: sends ", psn);
   } else if (begin < acknowledged_end_) {
@@ -141,8 +148,15 @@ void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end
   }
   if (!HasOwnResponse(request)) return;
   reads_.push_back({begin, begin, end, request.reth});
-  if (reads_.size() > requester_.max_read_atomic) {
-    verdict_->Fail("QP ", qpn(), " has ", reads_.size(), " READs and atomics outstanding");
+  CountReads();
+}
+
+void FlowMonitor::CountReads() {
+  const auto outstanding = std::ranges::count_if(reads_, [](const AwaitedRead& read) {
+    return read.next + static_cast<int64_t>(read.early.size()) < read.end;
+  });
+  if (outstanding > requester_.max_read_atomic) {
+    verdict_->Fail("QP ", qpn(), " has ", outstanding, " READs and atomics outstanding");
   }
 }
 
@@ -169,12 +183,15 @@ void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
     return r.begin <= begin && begin < r.end;
   });
   if (read == reads_.end()) {
+    if (requester_.is_selective && begin < acknowledged_end_) return;
     return verdict_->Fail("QP ", qpn(), " sends a READ again that nobody awaits: psn ",
                           request.psn.value());
   }
   const auto skipped = static_cast<uint64_t>(begin - read->begin) * requester_.mtu_bytes;
-  if (request.reth.virtual_address != read->reth.virtual_address + skipped ||
-      request.reth.dma_length != read->reth.dma_length - skipped ||
+  const uint64_t rest = read->reth.dma_length - skipped;
+  const bool is_right_length = requester_.is_selective ? request.reth.dma_length <= rest
+                                                       : request.reth.dma_length == rest;
+  if (request.reth.virtual_address != read->reth.virtual_address + skipped || !is_right_length ||
       !(request.reth.rkey == read->reth.rkey)) {
     verdict_->Fail("QP ", qpn(), " goes on with a READ at other memory: psn ", request.psn.value());
   }
@@ -203,8 +220,10 @@ void FlowMonitor::CheckCredit(const Packet& request, int64_t begin) {
 void FlowMonitor::OnResponseSent(const Packet& response) {
   const int64_t at = Unwrap(response.psn, delivered_end_);
   const bool is_acknowledge = response.opcode.operation == Operation::kAcknowledge;
+  const bool is_selective = response.opcode.operation == Operation::kSelectiveAcknowledge;
   const bool is_gap_nak =
-      is_acknowledge && response.aeth.syndrome == Syndrome::Nak(NakCode::kPsnSequenceError);
+      is_selective ||
+      (is_acknowledge && response.aeth.syndrome == Syndrome::Nak(NakCode::kPsnSequenceError));
   if (!IsReliable()) {
     return verdict_->Fail("QP ", responder_->qpn().value, " responds, but is not reliable");
   }
@@ -214,6 +233,19 @@ void FlowMonitor::OnResponseSent(const Packet& response) {
   }
   if (response.opcode.HasAeth()) CheckMsn(response, at);
   if (is_acknowledge) CheckNak(response, at);
+  if (is_selective) CheckSelectiveAck(response, at);
+}
+
+// It names only packets that have arrived.
+void FlowMonitor::CheckSelectiveAck(const Packet& response, int64_t at) {
+  const auto kept = SelectiveAckView::Parse(response.payload);
+  if (!kept) return verdict_->Fail("a selective ACK that cannot be read");
+  kept->ForEach([&](uint32_t distance) {
+    const int64_t position = at + distance;
+    if (position < delivered_end_ || delivered_early_.contains(position)) return;
+    verdict_->Fail("QP ", responder_->qpn().value, " says that psn ",
+                   (response.psn + distance).value(), " has arrived");
+  });
 }
 
 // IBA C9-148: the MSN is the number of completed messages, which follows from what an ACK covers.
@@ -291,6 +323,7 @@ void FlowMonitor::OnResponseDelivered(const Packet& response) {
   // Packets after an unanswered READ are not acknowledged until it is answered.
   const int64_t limit = reads_.empty() ? end : reads_.front().next;
   if (end > limit) ++requesters_tally_.gaps_in_responses;
+  executed_end_ = std::max(executed_end_, end);
   Progress(std::min(end, limit));
   if (is_acknowledge) {
     if (syndrome.kind() == Syndrome::Kind::kRnrNak) {
@@ -301,11 +334,29 @@ void FlowMonitor::OnResponseDelivered(const Packet& response) {
     if (is_gap_nak) ++requesters_tally_.gap_naks_delivered;
     return;
   }
+  if (response.opcode.operation == Operation::kSelectiveAcknowledge) {
+    ++requesters_tally_.gap_naks_delivered;
+    return;
+  }
+  if (requester_.is_selective) return OnResponseInAnyOrder(at);
   if (reads_.empty() || at != reads_.front().next) return;
   ++reads_.front().next;
   const bool complete = reads_.front().next == reads_.front().end;
   Progress(at + 1);
   if (complete) reads_.pop_front();
+}
+
+void FlowMonitor::OnResponseInAnyOrder(int64_t at) {
+  const auto read = std::ranges::find_if(
+      reads_, [at](const AwaitedRead& r) { return r.next <= at && at < r.end; });
+  if (read == reads_.end()) return;
+  read->early.insert(at);
+  while (!reads_.empty() && reads_.front().early.erase(reads_.front().next) != 0) {
+    ++reads_.front().next;
+    Progress(reads_.front().next);
+    if (reads_.front().next == reads_.front().end) reads_.pop_front();
+  }
+  Progress(reads_.empty() ? executed_end_ : std::min(executed_end_, reads_.front().next));
 }
 
 void FlowMonitor::TakeCredit(const Aeth& aeth) {

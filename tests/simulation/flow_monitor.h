@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tests/simulation/verdict.h"
@@ -25,6 +26,9 @@ struct FlowEnd {
   // The program leaves the memory of a request alone until it completes, so a packet that is sent
   // again has the same payload.
   bool sources_are_stable = false;
+  // It has congestion control on the wire: only lost packets are sent again, in any order.
+  bool is_selective = false;
+  int host = 0;
 };
 
 // Events seen on the wire of one queue pair, to be compared with the counters of its endpoint.
@@ -52,7 +56,8 @@ struct FlowTally {
 //            | sent (again)  | to be sent again   | not sent yet
 //
 // A requester continues at `next`, or goes back to acknowledged_end, the oldest packet not
-// acknowledged; within a READ that is the first missing response (go-back-N).
+// acknowledged; within a READ that is the first missing response (go-back-N). One with congestion
+// control may send any packet between acknowledged_end and sent_end again, or any part of a READ.
 class FlowMonitor {
  public:
   FlowMonitor(Verdict& verdict, const FlowEnd& requester, const QueuePair* responder)
@@ -82,6 +87,7 @@ class FlowMonitor {
     int64_t next;  // the first packet not responded to
     int64_t end;
     Reth reth;
+    std::set<int64_t> early = {};  // responses behind `next` that have arrived
   };
 
   struct Message {
@@ -105,6 +111,9 @@ class FlowMonitor {
   void CheckCredit(const Packet& request, int64_t begin);
   void CheckMsn(const Packet& response, int64_t at);
   void CheckNak(const Packet& response, int64_t at);
+  void CheckSelectiveAck(const Packet& response, int64_t at);
+  void CountReads();
+  void OnResponseInAnyOrder(int64_t at);
   void TakeCredit(const Aeth& aeth);
   void Progress(int64_t acknowledged_end);
 
@@ -117,9 +126,8 @@ class FlowMonitor {
   // assume that nothing was lost, and continue with what it never sent.
   bool peer_has_more_ = false;
   int64_t sent_end_ = 0;
-  // The oldest packet was sent again, perhaps alone, as the peer is known to keep early packets.
-  bool has_repaired_ = false;
   int64_t acknowledged_end_ = 0;
+  int64_t executed_end_ = 0;  // the requester knows that all before it were carried out
   int64_t delivered_end_ = 0;                   // the responder got everything before this
   std::map<int64_t, int64_t> delivered_early_;  // begin and end of what it got behind a gap
   std::deque<AwaitedRead> reads_;

@@ -100,12 +100,14 @@ void Application::StartModels() {
 }
 
 WireMonitor::End Application::MonitoredEnd() const {
-  return {qp_,
-          first_psn_,
-          Bytes(config_.mtu),
-          config_.end.max_read_atomic,
-          config_.end.retry_count,
-          config_.end.rnr_retry};
+  return {.qp = qp_,
+          .first_psn = first_psn_,
+          .mtu_bytes = Bytes(config_.mtu),
+          .max_read_atomic = config_.end.max_read_atomic,
+          .retry_count = config_.end.retry_count,
+          .rnr_retry = config_.end.rnr_retry,
+          .is_selective = host_.endpoint().config().congestion != Congestion::kNone,
+          .host = host_.index()};
 }
 
 void Application::BecomeReadyToReceive() {

@@ -74,6 +74,7 @@ void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   config.qpn_count = 16;
   config.probes = options.probes;
   config.congestion = options.congestion;
+  if (options.congestion == Congestion::kNone) config.features = 0;
   config.reorder_packets = options.reorder_packets;
   host.endpoint = std::make_unique<Endpoint>(config);
   host.memory.resize(options.memory_bytes);

@@ -43,8 +43,9 @@ bool MaySend(QpState state, bool response) {
 }  // namespace
 
 void WireMonitor::AddConnection(const End& a, const End& b) {
-  for (const auto& [requester, responder] : {std::pair{a, b}, std::pair{b, a}}) {
+  for (auto [requester, responder] : {std::pair{a, b}, std::pair{b, a}}) {
     const Qpn qpn = requester.qp->qpn();
+    requester.is_selective &= requester.host != responder.host;
     Retire(qpn);
     flows_.emplace(qpn, FlowMonitor(verdict_, requester, responder.qp));
     peers_[qpn] = responder.qp->qpn();
@@ -87,6 +88,9 @@ void WireMonitor::OnSent(std::span<const uint8_t> frame) {
   if (reason != DropReason::kNone) {
     return verdict_.Fail("a frame was sent that a receiver drops: ", Name(reason), ": ",
                          DescribeFrame(frame));
+  }
+  if (packet.destination_qpn == kGeneralServicesQpn) {
+    return management_.push_back({packet.flow.source, frame.size()});
   }
   FlowMonitor* flow = Find(packet);
   const bool is_response = packet.opcode.IsResponse();
@@ -153,6 +157,11 @@ void WireMonitor::CheckCounters(const Endpoint& endpoint) {
     if (!endpoint.config().OwnsQpn(qpn)) continue;
     sent.packets += one.packets;
     sent.bytes += one.bytes;
+  }
+  for (const auto& [source, bytes] : management_) {
+    if (endpoint.config().FindGid(source) < 0) continue;
+    ++sent.packets;
+    sent.bytes += bytes;
   }
   const Counters& counted = endpoint.counters();
   const auto same = [&](const char* name, uint64_t counter, uint64_t monitor) {

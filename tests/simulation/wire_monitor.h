@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "tests/simulation/flow_monitor.h"
 #include "tests/simulation/verdict.h"
@@ -63,6 +64,11 @@ class WireMonitor {
     uint64_t bytes = 0;
   };
   std::map<Qpn, Sent> sent_;
+  struct Management {
+    Gid source;
+    uint64_t bytes;
+  };
+  std::vector<Management> management_;  // datagrams to queue pair 1
 };
 
 }  // namespace uroce::transport::simulation

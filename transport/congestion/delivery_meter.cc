@@ -16,6 +16,7 @@ void DeliveryMeter::OnSent(Time now, Psn psn, uint32_t spacing, bool is_limited,
   At(count_++) = {.psn = psn,
                   .is_limited = is_limited,
                   .is_repeated = is_repeated,
+                  .is_void = false,
                   .sent = now,
                   .earlier_sent = acknowledged_sent_,
                   .delivered = delivered_,
@@ -28,13 +29,19 @@ void DeliveryMeter::OnProbe() {
   --count_;
 }
 
-std::optional<DeliverySample> DeliveryMeter::OnAcknowledged(Time now, Psn oldest_unacked,
-                                                            uint32_t packets) {
+void DeliveryMeter::OnSentAgain(Psn psn, uint32_t packets) {
+  for (size_t i = 0; i < count_; ++i) {
+    Record& record = At(i);
+    if (!record.psn.IsBefore(psn) && record.psn.IsBefore(psn + packets)) record.is_void = true;
+  }
+}
+
+std::optional<DeliverySample> DeliveryMeter::OnAcknowledged(Time now, Psn end, uint32_t packets) {
   delivered_ += packets;
   delivered_at_ = now;
   std::optional<Record> newest;
-  for (; count_ != 0 && At(0).psn.IsBefore(oldest_unacked); --count_) {
-    newest = At(0);
+  for (; count_ != 0 && At(0).psn.IsBefore(end); --count_) {
+    if (!At(0).is_void) newest = At(0);
     first_ = (first_ + 1) % kRecords;
   }
   if (!newest) return std::nullopt;

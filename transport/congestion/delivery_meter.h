@@ -34,19 +34,22 @@ class DeliveryMeter {
   void OnSent(Time now, Psn psn, uint32_t spacing, bool is_limited, bool is_repeated);
   // The oldest packet is sent again: the response to it may be to either, and tells nothing.
   void OnProbe();
+  // The same for so many packets from `psn` on, while others go on.
+  void OnSentAgain(Psn psn, uint32_t packets);
   // Packets are sent again from the oldest on: forgets what is under way.
   void GoBack() {
     count_ = 0;
     awaits_train_ = true;
   }
-  // `packets` more are acknowledged, which are all before `oldest_unacked`.
-  std::optional<DeliverySample> OnAcknowledged(Time now, Psn oldest_unacked, uint32_t packets);
+  // `packets` more have arrived, the newest right before `end`.
+  std::optional<DeliverySample> OnAcknowledged(Time now, Psn end, uint32_t packets);
 
  private:
   struct Record {
     Psn psn;
     bool is_limited;
     bool is_repeated;
+    bool is_void;  // it was sent again
     Time sent;
     Time earlier_sent;   // of the record that had been acknowledged last
     uint64_t delivered;  // by then

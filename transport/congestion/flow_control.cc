@@ -37,9 +37,9 @@ void FlowControl::OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool
   if (psns > 1) meter_.OnSent(now, psn + (psns - 1), spacing, is_limited, /*is_repeated=*/true);
 }
 
-std::optional<Duration> FlowControl::OnAcknowledged(Time now, Psn oldest_unacked, uint32_t packets,
+std::optional<Duration> FlowControl::OnAcknowledged(Time now, Psn end, uint32_t packets,
                                                     uint32_t in_flight) {
-  const auto sample = meter_.OnAcknowledged(now, oldest_unacked, packets);
+  const auto sample = meter_.OnAcknowledged(now, end, packets);
   control_->OnAcknowledged(
       {.now = now, .packets = packets, .in_flight = in_flight, .sample = sample});
   FollowLimits(now);

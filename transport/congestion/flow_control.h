@@ -27,12 +27,13 @@ class FlowControl {
 
   // A packet with this PSN that asks for `psns` responses was sent (DeliveryMeter).
   void OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool is_repeated);
-  // `packets` more are acknowledged, which are all before `oldest_unacked`. Returns the round trip
-  // if that was measured.
-  std::optional<Duration> OnAcknowledged(Time now, Psn oldest_unacked, uint32_t packets,
-                                         uint32_t in_flight);
+  // `packets` more have arrived, the newest right before `end`. Returns the round trip if that was
+  // measured.
+  std::optional<Duration> OnAcknowledged(Time now, Psn end, uint32_t packets, uint32_t in_flight);
   // The oldest packet is sent again, alone.
   void OnProbe() { meter_.OnProbe(); }
+  // So many packets from this PSN on are sent again.
+  void OnSentAgain(Psn psn, uint32_t packets) { meter_.OnSentAgain(psn, packets); }
   // Packets are sent again from the oldest on.
   void GoBack() { meter_.GoBack(); }
   // So many more packets are known to be lost, of `in_flight` that were not known to have arrived.

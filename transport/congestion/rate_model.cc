@@ -123,7 +123,8 @@ void RateModel::UpdateRate(const DeliverySample& sample) {
 
 void RateModel::OnRound(bool is_limited) {
   const bool has_lost = std::exchange(lost_in_round_, 0) != 0;
-  if (is_limited || phase_ == Phase::kQuiet) return;
+  // The rate of a round trip in which nearly nothing was in flight tells nothing of the path.
+  if (is_limited || phase_ == Phase::kQuiet || phase_ == Phase::kProbeRoundTrip) return;
   if (phase_ == Phase::kStartup) return OnStartupRound();
   if (bound_ < kMaxCongestionWindow) ++bound_;
   drain_rounds_ += phase_ == Phase::kDrain;
@@ -211,11 +212,13 @@ void RateModel::FollowCycle(Time now, uint32_t in_flight) {
 // A queue has overflowed, or a packet was lost at random. What tells them apart is the round trip
 // and, if the queue is too short for that, losses only in round trips that were faster.
 void RateModel::OnLoss(Time now, uint32_t packets, uint32_t in_flight) {
-  const bool were_few = lost_in_round_ < std::max(kMinLost, in_flight / kLostShare);
+  const uint32_t many = std::max(kMinLost, in_flight / kLostShare);
+  const bool were_few = lost_in_round_ < many;
   lost_in_round_ += packets;
+  const bool are_few = lost_in_round_ < many;
+  if (are_few && !HasQueue()) return;
   if (phase_ == Phase::kQuiet && !HasQueue()) return;
   if (phase_ == Phase::kQuiet || phase_ == Phase::kStartup) {
-    const bool are_few = lost_in_round_ < std::max(kMinLost, in_flight / kLostShare);
     if (were_few && !are_few) OnLossInStartup();
     return;
   }

@@ -160,7 +160,7 @@ class Requester : private RequesterState {
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   void TellFlowControl(Time now, Psn oldest_unacked);
-  void TellFlowControl(Time now, Psn oldest_unacked, Psn frontier, uint32_t packets);
+  void TellFlowControl(Time now, Psn oldest_unacked, Psn end, uint32_t packets);
   DropReason OnWrongResponse();
   void RetireFront();
   void CompleteDone(const SendWqe& wqe);
@@ -217,6 +217,7 @@ class Requester : private RequesterState {
   void FollowArrivals(Time now);
   bool RepairOldest(Time now);
   bool RepairAfterNak(Time now, bool is_counted);
+  uint32_t RepairedPsns(const SendWqe& wqe, Psn psn) const;
   size_t BuildRepair(Time now, const FrameRoom& out);
   uint32_t FindRequest(Psn psn) const;
 };

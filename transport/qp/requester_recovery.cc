@@ -83,7 +83,7 @@ DropReason Requester::OnSelectiveAck(Time now, const Packet& packet) {
   });
   peer_room_end_ = packet.psn + kept->room;
   if (arrived == 0) return DropReason::kNone;
-  TellFlowControl(now, oldest_unacked_psn_, board->frontier(), arrived);
+  TellFlowControl(now, oldest_unacked_psn_, board->newest_end(), arrived);
   if (IsResponseDue()) ArmAckTimer(now);
   return DropReason::kNone;
 }
@@ -103,7 +103,7 @@ DropReason Requester::OnEarlyResponse(Time now, const Packet& packet) {
   if (executed_end_.IsBefore(psn + 1)) executed_end_ = psn + 1;
   if (!board->OnArrived(now, psn, round_trip_.Shortest())) return DropReason::kNone;
   if (wqe.opcode == SendOpcode::kRdmaRead) FreeCreditOfPiece(wqe, psn);
-  TellFlowControl(now, oldest_unacked_psn_, board->frontier(), 1);
+  TellFlowControl(now, oldest_unacked_psn_, board->newest_end(), 1);
   if (IsResponseDue()) ArmAckTimer(now);
   return DropReason::kNone;
 }
@@ -174,7 +174,7 @@ void Requester::NoteExecuted(Time now, Psn end) {
   }
   scoreboard_->Overtake(now, executed_end_, end);
   if (executed_end_.IsBefore(end)) executed_end_ = end;
-  if (arrived != 0) TellFlowControl(now, oldest_unacked_psn_, scoreboard_->frontier(), arrived);
+  if (arrived != 0) TellFlowControl(now, oldest_unacked_psn_, scoreboard_->newest_end(), arrived);
 }
 
 // Moves `reached` behind the responses of the oldest request that have arrived; true if it is then
@@ -221,7 +221,6 @@ bool Requester::RepairOldest(Time now) {
   const Psn end = is_tail_lost ? next_psn_ : oldest_unacked_psn_ + 1;
   const uint32_t lost = board->MarkLost(oldest_unacked_psn_, end);
   round_trip_.Cancel();
-  flow_control_->OnProbe();
   if (is_tail_lost) flow_control_->OnLoss(now, lost, PacketsInFlight());
   FollowArrivals(now);
   permit_begin_ = next_psn_;
@@ -247,20 +246,29 @@ bool Requester::RepairAfterNak(Time now, bool is_counted) {
   return true;
 }
 
-// Sends the first lost packet again, or asks once more for the first responses that are lost; a
-// READ request asks for those of one piece. 0 if pacing holds it back, or if its request has
-// failed.
+// How many PSNs the packet takes that repairs the lost one. Of a READ request that the peer has
+// executed, only lost responses are asked for again; one that it may not have executed is the same
+// once more, as the peer counts requests.
+uint32_t Requester::RepairedPsns(const SendWqe& wqe, Psn psn) const {
+  if (wqe.opcode != SendOpcode::kRdmaRead) return 1;
+  const uint32_t index = psn.DistanceFrom(wqe.first_psn) & Psn::kMask;
+  const Psn begin = psn - index % wqe.read_piece();
+  const auto rest = static_cast<uint32_t>(EndOfPiece(wqe, psn).DistanceFrom(psn));
+  return executed_end_.IsAfter(begin) ? scoreboard_->CountLostFrom(psn, rest) : rest;
+}
+
+// Sends the first lost packet again, or asks once more for the first responses that are lost. 0 if
+// pacing holds it back, or if its request has failed.
 size_t Requester::BuildRepair(Time now, const FrameRoom& out) {
   if (!MayRepairNow()) return 0;
   if (!permit_end_.IsAfter(next_psn_) && !TakePermit(now)) return 0;
   const Psn psn = scoreboard_->first_lost();
   const uint32_t number = FindRequest(psn);
   SendWqe& wqe = queue_[number];
-  const uint32_t most = wqe.opcode == SendOpcode::kRdmaRead ? wqe.read_piece() : 1;
-  const uint32_t lost = scoreboard_->CountLostFrom(psn, most);
+  const uint32_t psns = RepairedPsns(wqe, psn);
   const uint32_t cursor = std::exchange(cursor_, number);
   const Psn next_psn = std::exchange(next_psn_, psn);
-  const Built built = BuildRequest(now, wqe, lost, out);
+  const Built built = BuildRequest(now, wqe, psns, out);
   if (built.frame_bytes == 0) {  // nothing behind it is sent any more
     ForgetArrivals();
     return 0;
@@ -268,9 +276,10 @@ size_t Requester::BuildRepair(Time now, const FrameRoom& out) {
   cursor_ = cursor;
   next_psn_ = next_psn;
   ++qp_.counters.retransmitted_packets;
-  scoreboard_->OnSentAgain(now, psn, built.psns, sent_psn_, HasOwnResponse(wqe.opcode));
-  permit_begin_ = permit_begin_ - built.psns;
-  permit_end_ = permit_end_ - built.psns;
+  flow_control_->OnSentAgain(psn, psns);
+  scoreboard_->OnSentAgain(now, psn, psns, sent_psn_, HasOwnResponse(wqe.opcode));
+  permit_begin_ = permit_begin_ - psns;
+  permit_end_ = permit_end_ - psns;
   owes_repair_ = scoreboard_->lost() != 0;
   UpdateWindow();
   StartTimers(now);

@@ -272,22 +272,22 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
 // See Progress.
 void Requester::TellFlowControl(Time now, Psn oldest_unacked) {
   auto packets = static_cast<uint32_t>(oldest_unacked.DistanceFrom(oldest_unacked_psn_));
-  Psn frontier = oldest_unacked;
+  Psn end = oldest_unacked;
   if (is_selective()) [[unlikely]] {
     packets = scoreboard_->OnAcknowledged(now, oldest_unacked, round_trip_.Shortest());
-    if (scoreboard_->is_open()) frontier = scoreboard_->frontier();
+    if (scoreboard_->newest_end().IsAfter(end)) end = scoreboard_->newest_end();
   }
-  TellFlowControl(now, oldest_unacked, frontier, packets);
+  TellFlowControl(now, oldest_unacked, end, packets);
 }
 
-// So many packets more have arrived, the newest before `frontier`.
-void Requester::TellFlowControl(Time now, Psn oldest_unacked, Psn frontier, uint32_t packets) {
+// So many packets more have arrived, the newest before `end`.
+void Requester::TellFlowControl(Time now, Psn oldest_unacked, Psn end, uint32_t packets) {
   int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked);
   if (is_selective()) {
     in_flight -= static_cast<int32_t>(scoreboard_->arrived() + scoreboard_->lost());
   }
   const auto round_trip = flow_control_->OnAcknowledged(
-      now, frontier, packets, static_cast<uint32_t>(std::max(0, in_flight)));
+      now, end, packets, static_cast<uint32_t>(std::max(0, in_flight)));
   if (round_trip) round_trip_.OnMeasured(*round_trip);
   if (paced_until_ == kNever) return;
   paced_until_ = std::min(paced_until_, std::max(flow_control_->next_send(), pacer_.NextSend()));

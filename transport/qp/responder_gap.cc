@@ -15,7 +15,7 @@ DropReason Responder::OnSequenceGap(Time now, const Packet& packet) {
   if (!nak_sent_) {
     last_dropped_psn_ = expected_psn_;
     OpenGap(now, now);
-  } else if (qp_.has_open_gap && SendsSelectiveAcks()) {
+  } else if (is_held && SendsSelectiveAcks()) {
     ReportGap();
   }
   if (is_held) {

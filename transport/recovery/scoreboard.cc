@@ -145,7 +145,9 @@ uint32_t Scoreboard::CountLostFrom(Psn psn, uint32_t most) const {
 }
 
 void Scoreboard::OnSentAgain(Time now, Psn psn, uint32_t packets, Psn next, bool is_response) {
-  for (uint32_t i = 0; i < packets; ++i, ++psn) {
+  const Psn end = ExtendTo(psn + packets);
+  for (; psn.IsBefore(end); ++psn) {
+    if (arrived_.Has(psn)) continue;
     if (lost_.Has(psn)) --lost_count_;
     lost_.Clear(psn);
     sent_again_.Set(psn);

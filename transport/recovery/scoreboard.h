@@ -44,7 +44,8 @@ class Scoreboard {
 
   // Whether anything is known.
   bool is_open() const { return frontier_.IsAfter(oldest_); }
-  Psn frontier() const { return frontier_; }
+  // One beyond the newest packet that has arrived as it was first sent.
+  Psn newest_end() const { return newest_; }
   uint32_t arrived() const { return arrived_count_; }
   uint32_t lost() const { return lost_count_; }
   bool HasArrived(Psn psn) const { return IsKnown(psn) && arrived_.Has(psn); }
@@ -71,7 +72,7 @@ class Scoreboard {
   void Settle(Psn psn) { settled_.Set(psn); }
   bool IsSettled(Psn psn) const { return IsKnown(psn) && settled_.Has(psn); }
 
-  // Packets that are lost were sent again, or responses were asked for again. `next` is one beyond
+  // Packets were sent again, or responses were asked for again. `next` is one beyond
   // the last packet that was ever sent. A request that arrives then shows that all which left before
   // had their chance to; a response shows nothing of those behind it, which the peer sends later.
   void OnSentAgain(Time now, Psn psn, uint32_t packets, Psn next, bool is_response);
@@ -129,7 +130,7 @@ class Scoreboard {
   // The last to leave of the packets that were sent again and have arrived: its time and PSN.
   Time newest_again_at_{};
   Psn newest_again_;
-  Psn newest_;  // one beyond the newest packet that has arrived as it was sent first
+  Psn newest_;  // newest_end()
   Duration learned_wait_{};
   uint32_t losses_ = 0;  // since the wait was learned
   Time next_loss_ = kNever;
