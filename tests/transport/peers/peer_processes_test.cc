@@ -75,6 +75,18 @@ TEST_F(PeerProcessesTest, ProcessThatAnswersDoesNotStandStillWhicheverAnswerIsFi
   EXPECT_FALSE(StandsStill());
 }
 
+TEST_F(PeerProcessesTest, ProcessThatRanMayStandStillLater) {
+  const PeerQuery first = Ask();
+  Answer(first, There::kLives);
+  Answer(first, There::kRuns);
+  Pause();
+  const PeerQuery second = Ask();
+  Answer(second, There::kLives);
+  EXPECT_TRUE(StandsStill());
+  EXPECT_FALSE(Answer(first, There::kRuns)) << "late";
+  EXPECT_TRUE(StandsStill());
+}
+
 TEST_F(PeerProcessesTest, ProcessThatIsGoneDoesNotStandStill) {
   const PeerQuery first = Ask();
   Answer(first, There::kLives);
