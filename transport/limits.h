@@ -45,9 +45,9 @@ inline constexpr uint8_t kShortestReadPieceLog2 = 2;
 // Packets that are sent again at once when a loss is known; every one that is acknowledged lets two
 // more follow.
 inline constexpr uint32_t kFirstResendWindow = 16;
-// Requests that an engine's queue pairs keep together while an earlier one is missing: the
-// bandwidth-delay product of 1 Gbit/s and 10 ms.
-inline constexpr uint32_t kReorderPackets = 2'048;
+// Requests that an engine's queue pairs keep together while an earlier one is missing. One queue
+// pair takes half of them: more than the bandwidth-delay product of 1 Gbit/s and 40 ms.
+inline constexpr uint32_t kReorderPackets = 16'384;
 // Frames a QP may emit before the next QP has its turn.
 inline constexpr uint32_t kTransmitQuantum = 16;
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/packet_scripts/coverage.h"
+#include "transport/mad_frame.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
@@ -108,6 +109,10 @@ bool Script::TakeFrame() {
   Packet packet;
   const DropReason reason = ParseFrame(last_frame_, packet);
   EXPECT_EQ(reason, DropReason::kNone) << Name(reason);
+  if (packet.destination_qpn == kGeneralServicesQpn) {
+    peer_query_ = ParsePeerQuery(packet.payload.data());
+    return true;
+  }
   if (!packet.flow.destination.IsMulticast()) {
     EXPECT_EQ(packet.destination_qpn, kPeerQpn);
   }
@@ -177,6 +182,19 @@ void Script::ExpectFrameDropped(DropReason expected, std::span<const uint8_t> fr
     FailAt(location,
            "expected " + std::string(Name(expected)) + " but it is " + std::string(Name(reason)));
   }
+}
+
+void Script::AnswerPeerQuery(PeerFeatures features) {
+  Advance({});
+  ASSERT_TRUE(peer_query_.has_value());
+  cm::MadAddress to;
+  to.path.destination_gid = kOurGid;
+  to.path.destination_mac = endpoint_.config().mac;
+  std::vector<uint8_t> frame(kMaxFrameBytes);
+  frame.resize(EmitMadFrame(peer_address_.destination_mac, kPeerGid, to, EmitPeerQuery(peer_query_->Answer(features)),
+                            Psn(), frame));
+  peer_query_.reset();
+  EXPECT_EQ(InjectFrame(frame), DropReason::kNone);
 }
 
 PacketSpec Script::ExpectSent(const PacketSpec& expected, Location location) {

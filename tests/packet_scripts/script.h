@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string_view>
@@ -57,6 +58,8 @@ class Script {
     bool signal_all = false;
     bool probes = false;           // after a silence, long before the ACK timeout
     uint32_t reorder_packets = 0;  // requests that are kept when they arrive too early
+    Congestion congestion = Congestion::kNone;
+    PeerFeatures features = 0;  // of which peers on the wire are told, as they are asked for theirs
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                           AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal};
     QpState state = QpState::kReadyToSend;
@@ -137,6 +140,9 @@ class Script {
   void ExpectEvent(EventType type, Location location = Location::current());
   void ExpectNoEvent(Location location = Location::current());
 
+  // The peer answers the query that was just sent, and has these features.
+  void AnswerPeerQuery(PeerFeatures features);
+
   uint8_t* memory(uint64_t offset = 0) { return memory_.data() + offset; }
   std::vector<uint8_t> Bytes(uint64_t offset, size_t length) const;
   uint64_t Word(uint64_t offset) const;
@@ -180,6 +186,7 @@ class Script {
   bool holds_transmit_ = false;
   bool holds_completions_ = false;
   std::deque<PacketSpec> sent_;
+  std::optional<PeerQuery> peer_query_;  // the last one that was sent
   std::vector<uint8_t> last_frame_;
   std::deque<Completion> completions_;
 };

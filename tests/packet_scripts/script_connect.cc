@@ -37,6 +37,8 @@ EndpointConfig MakeConfig(void* context, const Script::Options& options) {
   config.uses_prediction = uses_prediction;
   config.probes = options.probes;
   config.reorder_packets = options.reorder_packets;
+  config.congestion = options.congestion;
+  config.features = options.features;
   config.pkeys = options.pkeys;
   config.context = context;
   config.mac = kOurMac;

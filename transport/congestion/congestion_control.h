@@ -34,9 +34,8 @@ class CongestionControl {
   // The connection begins, or it has a new path.
   virtual void Restart() = 0;
   virtual void OnAcknowledged(const Acknowledgement& acknowledgement) = 0;
-  // A packet is known to be lost; told at most once a round trip. `in_flight` were not
-  // acknowledged.
-  virtual void OnLoss(Time now, uint32_t in_flight) = 0;
+  // So many more packets are known to be lost, of `in_flight` that were not known to have arrived.
+  virtual void OnLoss(Time now, uint32_t packets, uint32_t in_flight) = 0;
   virtual CongestionLimits limits() const = 0;
 };
 

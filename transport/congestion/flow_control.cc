@@ -42,20 +42,22 @@ std::optional<Duration> FlowControl::OnAcknowledged(Time now, Psn oldest_unacked
   const auto sample = meter_.OnAcknowledged(now, oldest_unacked, packets);
   control_->OnAcknowledged(
       {.now = now, .packets = packets, .in_flight = in_flight, .sample = sample});
-  limits_ = control_->limits();
+  FollowLimits(now);
   return sample ? sample->round_trip : std::nullopt;
 }
 
-void FlowControl::OnLoss(Time now, uint32_t in_flight) {
-  meter_.GoBack();
-  control_->OnLoss(now, in_flight);
-  limits_ = control_->limits();
+void FlowControl::OnLoss(Time now, uint32_t packets, uint32_t in_flight) {
+  control_->OnLoss(now, packets, in_flight);
+  FollowLimits(now);
 }
 
-void FlowControl::OnRepair(Time now, uint32_t in_flight) {
-  meter_.OnProbe();
-  control_->OnLoss(now, in_flight);
+// What has left too early waits for its time at the new rate.
+void FlowControl::FollowLimits(Time now) {
+  const int64_t before = limits_.ns_a_packet;
   limits_ = control_->limits();
+  if (next_send_ <= now || before == 0 || before == limits_.ns_a_packet) return;
+  const double change = static_cast<double>(limits_.ns_a_packet) / static_cast<double>(before);
+  next_send_ = now + Duration{static_cast<int64_t>(static_cast<double>((next_send_ - now).ns) * change)};
 }
 
 uint32_t FlowControl::TakePermit(Time now, uint32_t sent) {

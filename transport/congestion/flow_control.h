@@ -33,10 +33,10 @@ class FlowControl {
                                          uint32_t in_flight);
   // The oldest packet is sent again, alone.
   void OnProbe() { meter_.OnProbe(); }
-  // A packet is known to be lost: the oldest is sent again, and sending goes on.
-  void OnRepair(Time now, uint32_t in_flight);
-  // A packet is known to be lost: packets are sent again from the oldest on.
-  void OnLoss(Time now, uint32_t in_flight);
+  // Packets are sent again from the oldest on.
+  void GoBack() { meter_.GoBack(); }
+  // So many more packets are known to be lost, of `in_flight` that were not known to have arrived.
+  void OnLoss(Time now, uint32_t packets, uint32_t in_flight);
 
   // How many packets may leave now: a burst that takes the path a fraction of a millisecond. 0:
   // none before next_send(). `sent` have left since the last call.
@@ -44,6 +44,8 @@ class FlowControl {
   Time next_send() const { return next_send_; }
 
  private:
+  void FollowLimits(Time now);
+
   std::unique_ptr<CongestionControl> control_;
   CongestionLimits limits_;
   Time next_send_{};  // when all that was sent has left at the rate

@@ -37,6 +37,10 @@ constexpr uint32_t kLossyRoundsWithoutGrowth = 5;
 constexpr uint32_t kGrowthPercent = 125;
 constexpr uint32_t kLossyGrowthPercent = 110;
 constexpr uint32_t kMaxDrainRounds = 4;
+// Fewer lost packets in a round trip than these, and than one in so many, are no sign of a queue
+// that overflows: it loses a large part of what comes too fast.
+constexpr uint32_t kMinLost = 4;
+constexpr uint32_t kLostShare = 16;
 
 // A shortest round trip of this age is measured anew; sooner if all are long.
 constexpr Duration kShortestAge = Milliseconds(2'500);
@@ -118,7 +122,7 @@ void RateModel::UpdateRate(const DeliverySample& sample) {
 }
 
 void RateModel::OnRound(bool is_limited) {
-  const bool has_lost = std::exchange(lost_in_round_, false);
+  const bool has_lost = std::exchange(lost_in_round_, 0) != 0;
   if (is_limited || phase_ == Phase::kQuiet) return;
   if (phase_ == Phase::kStartup) return OnStartupRound();
   if (bound_ < kMaxCongestionWindow) ++bound_;
@@ -206,10 +210,17 @@ void RateModel::FollowCycle(Time now, uint32_t in_flight) {
 
 // A queue has overflowed, or a packet was lost at random. What tells them apart is the round trip
 // and, if the queue is too short for that, losses only in round trips that were faster.
-void RateModel::OnLoss(Time now, uint32_t in_flight) {
-  lost_in_round_ = true;
+void RateModel::OnLoss(Time now, uint32_t packets, uint32_t in_flight) {
+  const bool were_few = lost_in_round_ < std::max(kMinLost, in_flight / kLostShare);
+  lost_in_round_ += packets;
   if (phase_ == Phase::kQuiet && !HasQueue()) return;
-  if (phase_ == Phase::kQuiet || phase_ == Phase::kStartup) return OnLossInStartup();
+  if (phase_ == Phase::kQuiet || phase_ == Phase::kStartup) {
+    const bool are_few = lost_in_round_ < std::max(kMinLost, in_flight / kLostShare);
+    if (were_few && !are_few) OnLossInStartup();
+    return;
+  }
+  if (now - lost_at_ < latest_) return;
+  lost_at_ = now;
 
   const bool cruises = phase_ == Phase::kCruise && !competes_;
   const bool was_faster = cruises && cycle_phase_ <= 2 && !lost_in_cruise_;

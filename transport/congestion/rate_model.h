@@ -32,7 +32,7 @@ class RateModel final : public CongestionControl {
 
   void Restart() override { *this = RateModel(seed_); }
   void OnAcknowledged(const Acknowledgement& acknowledgement) override;
-  void OnLoss(Time now, uint32_t in_flight) override;
+  void OnLoss(Time now, uint32_t packets, uint32_t in_flight) override;
   CongestionLimits limits() const override;
 
  private:
@@ -67,7 +67,8 @@ class RateModel final : public CongestionControl {
   std::array<uint64_t, 2> rates_{};                     // the best, in packets per second
   std::array<Duration, 2> recent_{kLongest, kLongest};  // the shortest round trip
   uint32_t rounds_in_period_ = 0;
-  bool lost_in_round_ = false;
+  uint32_t lost_in_round_ = 0;  // packets
+  Time lost_at_{};              // the first of a round trip
 
   std::optional<Duration> shortest_;  // round trip
   Time shortest_at_{};

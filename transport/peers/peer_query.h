@@ -14,11 +14,13 @@ namespace uroce::transport {
 // Features beyond the specification, a bit each.
 enum class PeerFeature : uint32_t {
   kSelectiveAcks = 1 << 0,   // its requesters take selective acknowledgements
-  kTellsOfProcess = 1 << 1,  // it answers queries about a queue pair
+  kRepeatsReads = 1 << 1,    // its responders answer a repeated READ however many came after it
+  kTellsOfProcess = 1 << 2,  // it answers queries about a queue pair
 };
 using PeerFeatures = uint32_t;  // 24 bits
 inline constexpr PeerFeatures kOwnFeatures =
     static_cast<PeerFeatures>(PeerFeature::kSelectiveAcks) |
+    static_cast<PeerFeatures>(PeerFeature::kRepeatsReads) |
     static_cast<PeerFeatures>(PeerFeature::kTellsOfProcess);
 
 constexpr bool Has(PeerFeatures features, PeerFeature feature) {

@@ -40,6 +40,8 @@ void ReplyQueue::PopFront() {
 bool ReplyQueue::PushReplay(const Reply& reply) {
   for (Reply& waiting : replies_) {
     if (waiting.is_atomic == reply.is_atomic && waiting.end_psn == reply.end_psn) {
+      const bool is_still_to_come = waiting.next_psn.IsBefore(reply.first_psn);
+      if (is_still_to_come) return true;
       const bool was_replay = waiting.is_replay;
       waiting = reply;
       waiting.is_replay = was_replay;

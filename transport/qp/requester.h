@@ -26,8 +26,8 @@ namespace uroce::transport {
 // On an unreliable service a packet counts as answered once it is sent, and that is all the
 // difference: nothing is ever outstanding, no timer runs, no response comes.
 //
-// Retransmission is go-back-N. No packet is stored: its contents follow from its PSN and its work
-// request, so going back is moving a cursor.
+// Retransmission is go-back-N, and selective on a network (Scoreboard). No packet is stored: its
+// contents follow from its PSN and its work request, so going back is moving a cursor.
 //
 //        front            cursor                      back
 //   -------|----------------|---------------------------|----->  work requests
@@ -38,7 +38,7 @@ namespace uroce::transport {
 //          | on the wire    | to be sent again  | never used       | not yet
 //
 // requester_state.h: the fields. requester_send.cc: request packets. requester_response.cc:
-// responses. requester_retry.cc: losses.
+// responses. requester_retry.cc: losses. requester_recovery.cc: losses on a network.
 class Requester : private RequesterState {
  public:
   // `queue` is empty.
@@ -72,7 +72,7 @@ class Requester : private RequesterState {
 
   // Whether a request has packets that were not sent yet, and whether the next one may be sent now.
   bool has_unsent() const { return cursor_ != queue_.back() || owes_repair_; }
-  bool CanTransmit() const { return owes_repair_ || (has_unsent() && MaySendNext()); }
+  bool CanTransmit() const { return MayRepairNow() || (has_unsent() && MaySendNext()); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
   // Whether the request that was just posted is the only unsent one and a packet that is predicted,
@@ -86,7 +86,9 @@ class Requester : private RequesterState {
 
   // A timer is due: ACK timeout or RNR wait (IBA o9-85), the probe's or the pacer's.
   void OnDeadline(Time now);
-  Time deadline() const { return std::min(std::min(deadline_, probe_at_), paced_until_); }
+  Time deadline() const {
+    return std::min(std::min(deadline_, probe_at_), std::min(paced_until_, repair_at_));
+  }
 
   // The route of the next packet, if there is one; each datagram has its own.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -114,7 +116,14 @@ class Requester : private RequesterState {
   size_t EmitPredicted(Time now, SendWqe& wqe, const FrameRoom& out);
   bool AsksForAck(const SendWqe& wqe, bool ends_message) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
+  // A packet that was built; of no bytes if its request has failed.
+  struct Built {
+    size_t frame_bytes = 0;
+    uint32_t psns = 1;
+    bool wants_response = true;
+  };
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
+  Built BuildRequest(Time now, SendWqe& wqe, uint32_t repaired_psns, const FrameRoom& out);
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t FailForGoneMemory(SendWqe& wqe);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
@@ -122,8 +131,8 @@ class Requester : private RequesterState {
   // different sizes, and the processor stalls on that in every packet.
   static constexpr size_t kUnreadable = SIZE_MAX;
   using Pieces = std::span<PayloadPiece, kMaxSges>;
-  size_t FillData(SendWqe& wqe, TransportHeaders& headers, Pieces pieces);
-  uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
+  size_t FillData(SendWqe& wqe, bool is_repair, TransportHeaders& headers, Pieces pieces);
+  uint32_t FillRead(const SendWqe& wqe, uint32_t most_psns, TransportHeaders& headers) const;
   size_t Gather(SendWqe& wqe, uint64_t offset, size_t length, Pieces pieces) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
@@ -143,14 +152,15 @@ class Requester : private RequesterState {
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const;
   void TakeResponse(Time now, SendWqe& wqe, Psn psn);
+  SgeCursor::Result Place(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
-  bool ScatterResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   Psn RetirePlain(Psn limit);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(Psn psn) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   void TellFlowControl(Time now, Psn oldest_unacked);
+  void TellFlowControl(Time now, Psn oldest_unacked, Psn frontier, uint32_t packets);
   DropReason OnWrongResponse();
   void RetireFront();
   void CompleteDone(const SendWqe& wqe);
@@ -174,7 +184,7 @@ class Requester : private RequesterState {
   void OnRnrNak(Time now, uint8_t timer_code);
   void OnReceiverReady();
   void OnSequenceNak(Time now);
-  DropReason OnLostResponse(Time now, Psn implied_by);
+  DropReason OnLostResponse(Time now, Psn implied_by, Psn executed_end);
   void OnAckTimeout(Time now, Time due);
   void OnSilence(Time now);
   bool TakeRetry(VendorError reason);
@@ -185,15 +195,30 @@ class Requester : private RequesterState {
   void GoBack();
   uint32_t FindOldest() const;
   uint32_t PacketsInFlight() const;
-  // More is acknowledged than the missing packet of the last NAK and what was ever sent twice.
-  bool HasPeerKeptEarly() const {
-    return kept_after_ && oldest_unacked_psn_.IsAfter(*kept_after_) &&
-           oldest_unacked_psn_.IsAfter(next_psn_);
-  }
-  bool MayRepair();
-  size_t BuildRepair(Time now, const FrameRoom& out);
   uint32_t ReadCreditsInFlight(const SendWqe& wqe) const;
   void ArmAckTimer(Time now);
+
+  // requester_recovery.cc
+  bool MayRepairNow() const {
+    return owes_repair_ && !waits_for_receiver_ && !failed_ && paced_until_ == kNever;
+  }
+  // Whether something is known of packets that are not acknowledged.
+  bool is_selective() const { return scoreboard_ != nullptr && scoreboard_->is_open(); }
+  Scoreboard* UseScoreboard();
+  void ForgetArrivals();
+  DropReason OnSelectiveAck(Time now, const Packet& packet);
+  DropReason OnEarlyResponse(Time now, const Packet& packet);
+  static Psn EndOfPiece(const SendWqe& wqe, Psn psn);
+  bool PlaceEarly(SendWqe& wqe, const Packet& packet);
+  void FreeCreditOfPiece(const SendWqe& wqe, Psn psn);
+  bool RepeatsPeerAnyRead();
+  void NoteExecuted(Time now, Psn end);
+  bool TakeArrived(const SendWqe& wqe, Psn& reached);
+  void FollowArrivals(Time now);
+  bool RepairOldest(Time now);
+  bool RepairAfterNak(Time now, bool is_counted);
+  size_t BuildRepair(Time now, const FrameRoom& out);
+  uint32_t FindRequest(Psn psn) const;
 };
 
 }  // namespace uroce::transport

@@ -12,26 +12,31 @@
 namespace uroce::transport {
 // Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
 // duplicate responses).
-inline bool Requester::IsAwaited(Psn psn) const {
+bool Requester::IsAwaited(Psn psn) const {
   return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
 }
 
-// Writes response data to the memory of the oldest request. False if the request failed over it.
-inline bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset,
-                                     std::span<const uint8_t> bytes) {
+// Writes response data to the memory of a request.
+SgeCursor::Result Requester::Place(SendWqe& wqe, uint64_t offset,
+                                          std::span<const uint8_t> bytes) {
   if (wqe.data == SendWqe::Data::kOnePiece) [[likely]] {
     uint8_t* const target = qp_.environment.memory.LocalAddress(
         qp_.init.pd, wqe.lkey, wqe.address + offset, bytes.size(), AccessFlags::kLocalWrite);
-    if (target != nullptr && GuardedCopy(target, bytes.data(), bytes.size())) return true;
+    if (target != nullptr && GuardedCopy(target, bytes.data(), bytes.size())) {
+      return SgeCursor::Result::kOk;
+    }
   }
-  return ScatterResponse(wqe, offset, bytes);
-}
-
-bool Requester::ScatterResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
-  const auto result = wqe.UseData([&](SgeCursor& cursor) {
+  return wqe.UseData([&](SgeCursor& cursor) {
     return cursor.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
   });
-  if (result == SgeCursor::Result::kOk) return true;
+}
+
+// The same for the oldest request, which fails if that is not possible: false.
+inline bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset,
+                                     std::span<const uint8_t> bytes) {
+  const SgeCursor::Result result = Place(wqe, offset, bytes);
+  if (result == SgeCursor::Result::kOk) [[likely]]
+    return true;
   const bool gone = result == SgeCursor::Result::kMemoryGone;
   if (gone) ++qp_.counters.memory_gone;
   FailFront(CompletionStatus::kLocalProtectionError,
@@ -41,13 +46,15 @@ bool Requester::ScatterResponse(SendWqe& wqe, uint64_t offset, std::span<const u
 
 // Whether a packet of so many bytes is the one of the response to `wqe` that has this PSN. A
 // response ends where the request that asked for it ends, and there only.
-inline bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
+bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
   const uint64_t offset = OffsetOf(wqe, psn);
   const bool last = psn + 1 == wqe.end_psn();
   const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
   const uint64_t index = offset / qp_.mtu_bytes();
   const bool ends_request = last || (index + 1) % wqe.read_piece() == 0;
-  return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && ends == ends_request;
+  // What is asked for once more may end anywhere.
+  const bool is_right_end = ends == ends_request || is_selective();
+  return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && is_right_end;
 }
 
 // The packet of the response to the oldest request that has this PSN has arrived.
@@ -63,7 +70,7 @@ inline void Requester::TakeResponse(Time now, SendWqe& wqe, Psn psn) {
 inline DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
   // The response acknowledges the requests before the one it belongs to.
   const bool is_oldest = packet.psn == oldest_unacked_psn_;
-  if (!is_oldest && !AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
+  if (!is_oldest && !AcknowledgeUpTo(now, packet.psn)) return OnEarlyResponse(now, packet);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
   if (IsAtomic(wqe.opcode) || !HasOwnResponse(wqe.opcode)) return OnWrongResponse();
@@ -99,22 +106,26 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
     case Operation::kAtomicAcknowledge:
       result = OnAtomicResponse(now, packet);
       break;
+    case Operation::kSelectiveAcknowledge:
+      result = OnSelectiveAck(now, packet);
+      break;
     default:
       if (packet.aeth.syndrome.kind() != Syndrome::Kind::kAck) {
         result = OnNak(now, packet);
       } else {
-        const bool is_complete = AcknowledgeUpTo(now, packet.psn + 1);
-        result = is_complete ? DropReason::kNone : OnLostResponse(now, packet.psn);
+        const Psn end = packet.psn + 1;
+        result = AcknowledgeUpTo(now, end) ? DropReason::kNone
+                                           : OnLostResponse(now, packet.psn, end);
       }
   }
+  if (scoreboard_ != nullptr) [[unlikely]]
+    FollowArrivals(now);
   if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
   const int32_t acknowledged = oldest_unacked_psn_.DistanceFrom(oldest_unacked);
   if (is_resending() && !failed_ && acknowledged != 0)
     OpenResendWindow(static_cast<uint32_t>(acknowledged));
   // Packets that were to be sent again and are now acknowledged are skipped.
-  if (next_psn_.IsBefore(oldest_unacked_psn_)) {
-    HasPeerKeptEarly() ? ContinueAfterFlight() : GoBack();
-  }
+  if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBack();
   return result;
 }
 
@@ -142,7 +153,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
   if (syndrome.kind() == Syndrome::Kind::kReserved) return DropReason::kMalformedResponse;
 
   // A NAK acknowledges everything before its PSN (IBA 9.7.5.2).
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn, packet.psn);
   if (failed_) return DropReason::kNone;
   if (syndrome.kind() == Syndrome::Kind::kRnrNak) {
     OnRnrNak(now, syndrome.value());
@@ -167,7 +178,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
 }
 
 DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnEarlyResponse(now, packet);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
   if (!IsAtomic(wqe.opcode)) return OnWrongResponse();
@@ -242,9 +253,10 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
     RetireLocal();
   while (!failed_ && reached.IsBefore(limit)) {
     const SendWqe& wqe = queue_[queue_.front()];
-    is_complete = !HasOwnResponse(wqe.opcode);
+    const bool has_own_response = HasOwnResponse(wqe.opcode);
+    is_complete = !has_own_response || (is_selective() && TakeArrived(wqe, reached));
     if (!is_complete) break;
-    if (wqe.Contains(limit)) {
+    if (wqe.Contains(limit) && !has_own_response) {
       reached = limit;
     } else {
       reached = wqe.end_psn();
@@ -259,11 +271,26 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
 
 // See Progress.
 void Requester::TellFlowControl(Time now, Psn oldest_unacked) {
-  const auto packets = static_cast<uint32_t>(oldest_unacked.DistanceFrom(oldest_unacked_psn_));
-  const int32_t in_flight = std::max(0, next_psn_.DistanceFrom(oldest_unacked));
-  const auto round_trip =
-      flow_control_->OnAcknowledged(now, oldest_unacked, packets, static_cast<uint32_t>(in_flight));
+  auto packets = static_cast<uint32_t>(oldest_unacked.DistanceFrom(oldest_unacked_psn_));
+  Psn frontier = oldest_unacked;
+  if (is_selective()) [[unlikely]] {
+    packets = scoreboard_->OnAcknowledged(now, oldest_unacked, round_trip_.Shortest());
+    if (scoreboard_->is_open()) frontier = scoreboard_->frontier();
+  }
+  TellFlowControl(now, oldest_unacked, frontier, packets);
+}
+
+// So many packets more have arrived, the newest before `frontier`.
+void Requester::TellFlowControl(Time now, Psn oldest_unacked, Psn frontier, uint32_t packets) {
+  int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked);
+  if (is_selective()) {
+    in_flight -= static_cast<int32_t>(scoreboard_->arrived() + scoreboard_->lost());
+  }
+  const auto round_trip = flow_control_->OnAcknowledged(
+      now, frontier, packets, static_cast<uint32_t>(std::max(0, in_flight)));
   if (round_trip) round_trip_.OnMeasured(*round_trip);
+  if (paced_until_ == kNever) return;
+  paced_until_ = std::min(paced_until_, std::max(flow_control_->next_send(), pacer_.NextSend()));
 }
 
 // All requests before this PSN are known to have been carried out.
@@ -275,7 +302,6 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   if (flow_control_ != nullptr || is_resending()) UpdateWindow();
   RestoreRetries();
   waits_for_receiver_ = false;
-  owes_repair_ = false;
   nak_may_follow_ = false;
   implied_by_.reset();
   probes_in_vain_ = 0;
@@ -324,6 +350,7 @@ void Requester::Flush(VendorError why) {
   }
   cursor_ = queue_.front();
   deadline_ = probe_at_ = paced_until_ = kNever;
+  ForgetArrivals();
   waits_for_receiver_ = false;
 }
 

@@ -36,6 +36,7 @@ Duration LongestBackoff(uint8_t timeout) {
 
 void Requester::OnDeadline(Time now) {
   if (now >= paced_until_) paced_until_ = kNever;
+  if (now >= repair_at_) FollowArrivals(now);
   if (now < std::min(deadline_, probe_at_)) return;
   if (now < deadline_) return OnSilence(now);
   const Time due = std::exchange(deadline_, kNever);
@@ -61,7 +62,7 @@ void Requester::OnAckTimeout(Time now, Time due) {
   ++qp_.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
-  SendOldestAgain(now);
+  if (!RepairOldest(now)) SendOldestAgain(now);
   // The timeout counts from now even if the wire takes no frame at the moment.
   ArmAckTimer(now);
 }
@@ -92,7 +93,7 @@ void Requester::OnSilence(Time now) {
   probe_at_ = now + std::min(backed_off * 2, longest);
   if (!HasPeerAnswered(qp_, last_news_, now)) return;
   ++qp_.counters.probes;
-  SendOldestAgain(now);
+  if (!RepairOldest(now)) SendOldestAgain(now);
   last_news_ = now;
 }
 
@@ -102,51 +103,16 @@ void Requester::OnSequenceNak(Time now) {
   // After an RNR NAK, rxe also sends a sequence NAK for the requests that followed, which are sent
   // again anyway. If it arrives after they were sent again, it reports no loss and takes no retry.
   const bool is_counted = !std::exchange(nak_may_follow_, false);
-  if (waits_for_receiver_) return;
-  const bool is_early = now < went_back_at_ + round_trip_.Shortest();
-  if (is_early && (!repaired_ || *repaired_ == oldest_unacked_psn_)) return;
+  if (waits_for_receiver_ || RepairAfterNak(now, is_counted)) return;
+  if (now < went_back_at_ + round_trip_.Shortest()) return;
   // A peer that keeps early packets reports each gap when the one before is filled. What was sent
   // again fills it, too, unless it was lost once more.
   const bool was_sent_again =
       oldest_unacked_psn_.IsBefore(sent_twice_end_) && !sent_twice_end_.IsAfter(sent_psn_);
-  if (was_sent_again && !repaired_ && went_back_at_ + round_trip_.Latest() * 2 > now) return;
+  if (was_sent_again && went_back_at_ + round_trip_.Latest() * 2 > now) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
-  if (MayRepair()) {
-    owes_repair_ = true;
-    repaired_ = oldest_unacked_psn_;
-    went_back_at_ = now;
-    if (flow_control_ != nullptr) flow_control_->OnRepair(now, PacketsInFlight());
-  } else {
-    SendFlightAgain(now);
-    kept_after_ = was_sent_again ? sent_twice_end_ : oldest_unacked_psn_ + 1;
-  }
+  SendFlightAgain(now);
   ArmAckTimer(now);
-}
-
-// Whether the packet that a NAK asks for can be sent again alone. If it is the one behind the last
-// that was, the peer does not keep early packets after all, or a whole burst was lost.
-bool Requester::MayRepair() {
-  if (repaired_ && *repaired_ + 1 == oldest_unacked_psn_) peer_keeps_early_ = false;
-  const bool is_in_recovery = is_resending() || next_psn_ != sent_psn_;
-  return peer_keeps_early_ && !is_in_recovery && !HasOwnResponse(queue_[FindOldest()].opcode);
-}
-
-// Sends the oldest packet again and stays where it is. 0 if it cannot be read: its request fails.
-size_t Requester::BuildRepair(Time now, const FrameRoom& out) {
-  owes_repair_ = false;
-  if (failed_ || waits_for_receiver_ || oldest_unacked_psn_ == sent_psn_) return 0;
-  const uint32_t cursor = std::exchange(cursor_, FindOldest());
-  const Psn next_psn = std::exchange(next_psn_, oldest_unacked_psn_);
-  // The last packet of a window asks for an ACK.
-  const uint32_t window = std::exchange(window_, 1);
-  const uint32_t resend_window = std::exchange(resend_window_, 1);
-  const size_t frame_bytes = EmitRequest(now, queue_[cursor_], out);
-  window_ = window;
-  resend_window_ = resend_window;
-  if (frame_bytes == 0) return 0;
-  cursor_ = cursor;
-  next_psn_ = next_psn;
-  return frame_bytes;
 }
 
 // The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it
@@ -182,7 +148,13 @@ void Requester::OnReceiverReady() {
 // NAK (IBA 9.7.5.1.2). The responses behind it imply the same loss and are ignored. One with a PSN
 // before the last one answers a retransmission: the loss is a new one. A probe changes nothing of
 // this: responses to what was sent before it may still be under way.
-DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
+//
+// All requests before `executed_end` have been carried out.
+DropReason Requester::OnLostResponse(Time now, Psn implied_by, Psn executed_end) {
+  if (UseScoreboard() != nullptr) {
+    NoteExecuted(now, executed_end);
+    return DropReason::kNone;
+  }
   const bool is_new_loss = !implied_by_ || implied_by.IsBefore(*implied_by_);
   if (is_new_loss && now < went_back_at_ + round_trip_.Latest()) {
     return DropReason::kOutOfOrderResponse;
@@ -223,8 +195,7 @@ void Requester::SendFlightAgain(Time now) {
   resend_window_ = is_network && flow_control_ == nullptr ? kFirstResendWindow : kNoResend;
   round_trip_.Cancel();
   went_back_at_ = now;
-  repaired_.reset();
-  if (flow_control_ != nullptr) flow_control_->OnLoss(now, PacketsInFlight());
+  if (flow_control_ != nullptr) flow_control_->GoBack();
   GoBack();
 }
 
@@ -234,7 +205,6 @@ void Requester::SendOldestAgain(Time now) {
   NoteSentAgain();
   resend_window_ = 1;
   went_back_at_ = now;
-  repaired_.reset();
   GoBack();
   if (flow_control_ == nullptr) return;
   flow_control_->OnProbe();
@@ -269,12 +239,22 @@ void Requester::ChooseFlowControl() {
   const bool is_network = qp_.path.route() == Route::kWire;
   flow_control_ = is_network ? own_flow_control_.get() : nullptr;
   if (flow_control_ != nullptr) flow_control_->Restart();
+  ForgetArrivals();
   permit_begin_ = permit_end_ = next_psn_;
   UpdateWindow();
 }
 
 void Requester::UpdateWindow() {
   window_ = std::min(resend_window_, NormalWindow());
+  if (is_selective()) [[unlikely]] {
+    // Packets that have arrived or are lost are not in flight.
+    window_ = std::min(window_ + scoreboard_->arrived() + scoreboard_->lost(),
+                       Scoreboard::kPackets - 1);
+    const int32_t room = peer_room_end_ ? peer_room_end_->DistanceFrom(oldest_unacked_psn_) : 0;
+    if (room > 0) window_ = std::min(window_, static_cast<uint32_t>(room));
+  } else {
+    peer_room_end_.reset();
+  }
   // Nothing is predicted while packets are sent again.
   limit_psn_ = oldest_unacked_psn_ + (is_resending() ? 0 : window_);
   if (flow_control_ == nullptr) return;
@@ -292,11 +272,8 @@ void Requester::NoteSentAgain() {
   }
 }
 
-// Undoes GoBack: the next PSN is the first one that was never sent. After a NAK the peer has kept
-// what came behind the gap, and will do so again.
+// Undoes GoBack: the next PSN is the first one that was never sent.
 void Requester::ContinueAfterFlight() {
-  if (HasPeerKeptEarly()) peer_keeps_early_ = true;
-  kept_after_.reset();
   resend_window_ = kNoResend;
   next_psn_ = permit_begin_ = permit_end_ = sent_psn_;
   UpdateWindow();
@@ -323,8 +300,7 @@ uint32_t Requester::ReadCreditsInFlight(const SendWqe& wqe) const {
 // Makes the oldest packet that is not acknowledged the next one to be sent. Requests that will be
 // sent again hold no read credit until then.
 void Requester::GoBack() {
-  owes_repair_ = false;
-  kept_after_.reset();
+  ForgetArrivals();
   cursor_ = FindOldest();
   next_psn_ = permit_begin_ = permit_end_ = oldest_unacked_psn_;
   read_credits_used_ = 0;
@@ -343,7 +319,9 @@ uint32_t Requester::FindOldest() const {
 }
 
 uint32_t Requester::PacketsInFlight() const {
-  return static_cast<uint32_t>(std::max(0, next_psn_.DistanceFrom(oldest_unacked_psn_)));
+  int32_t packets = next_psn_.DistanceFrom(oldest_unacked_psn_);
+  if (is_selective()) packets -= static_cast<int32_t>(scoreboard_->arrived());
+  return static_cast<uint32_t>(std::max(0, packets));
 }
 
 void Requester::ArmAckTimer(Time now) {

@@ -76,9 +76,7 @@ void Requester::Reset() {
   probes_in_vain_ = 0;
   round_trip_ = {};
   waits_for_receiver_ = false;
-  peer_keeps_early_ = owes_repair_ = false;
-  repaired_.reset();
-  kept_after_.reset();
+  peer_tells_arrivals_ = false;
   nak_may_follow_ = false;
   implied_by_.reset();
   failed_ = false;
@@ -354,6 +352,15 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
 }
 
 size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
+  const Built built = BuildRequest(now, wqe, 0, out);
+  if (built.frame_bytes != 0) Sent(now, wqe, built.psns, built.wants_response);
+  return built.frame_bytes;
+}
+
+// Builds the packet of `wqe` whose PSN is next_psn_. `repaired_psns`: it is sent again alone, a
+// READ for so many PSNs at most; otherwise 0.
+Requester::Built Requester::BuildRequest(Time now, SendWqe& wqe, uint32_t repaired_psns,
+                                         const FrameRoom& out) {
   TransportHeaders headers = qp_.Headers(RowOf(wqe.opcode).operation);
   headers.psn = next_psn_;
   headers.xrceth = {wqe.details->remote_srqn};
@@ -363,7 +370,7 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
   uint32_t psns = 1;
   switch (headers.opcode.operation) {
     case Operation::kReadRequest:
-      psns = FillRead(wqe, headers);
+      psns = FillRead(wqe, repaired_psns != 0 ? repaired_psns : wqe.read_piece(), headers);
       break;
     case Operation::kCompareAndSwap:
       headers.atomic = {wqe.remote_address, wqe.rkey, wqe.details->swap,
@@ -377,21 +384,24 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
       headers.reth = {wqe.remote_address, wqe.rkey, wqe.details->flush_length};
       break;
     default:
-      piece_count = FillData(wqe, headers, pieces);
+      piece_count = FillData(wqe, repaired_psns != 0, headers, pieces);
       if (piece_count == kUnreadable) {
         MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-        return 0;
+        return {};
       }
   }
   const auto payload = std::span(pieces).first(piece_count);
   const size_t frame_bytes = qp_.is_datagram()
                                  ? FillDatagram(wqe, headers).builder().Emit(headers, payload, out)
                                  : qp_.path.builder().Emit(headers, payload, out);
-  if (frame_bytes == 0) return FailForGoneMemory(wqe);
+  if (frame_bytes == 0) {
+    FailForGoneMemory(wqe);
+    return {};
+  }
   Pace(now, wqe, frame_bytes);
   const bool is_acked_anyhow = qp_.peer_is_linked && headers.opcode.EndsMessage();
-  Sent(now, wqe, psns, headers.ack_request || is_acked_anyhow || HasOwnResponse(wqe.opcode));
-  return frame_bytes;
+  return {frame_bytes, psns,
+          headers.ack_request || is_acked_anyhow || HasOwnResponse(wqe.opcode)};
 }
 
 // A frame that the application has built.
@@ -446,7 +456,7 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
 
 // Fills in a packet of a SEND, WRITE or ATOMIC WRITE. Returns the number of pieces of its payload;
 // kUnreadable if their memory may not be read.
-size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers, Pieces pieces) {
+size_t Requester::FillData(SendWqe& wqe, bool is_repair, TransportHeaders& headers, Pieces pieces) {
   const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
   const size_t length = std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes());
   const bool first = offset == 0;
@@ -459,12 +469,12 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers, Pieces piece
     headers.invalidate_rkey = wqe.details->invalidate_rkey;
     headers.solicited = wqe.solicited;
   }
-  if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
+  if (first && !is_repair) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
   const int32_t beyond =
       next_psn_.DistanceFrom(oldest_unacked_psn_) - static_cast<int32_t>(window_);
   const bool ends_window = beyond >= 0 || (beyond == -1 && is_resending());
-  headers.ack_request =
-      qp_.is_reliable() && (AsksForAck(wqe, last) || (first && wqe.probes) || ends_window);
+  const bool asks = AsksForAck(wqe, last) || (first && wqe.probes) || ends_window || is_repair;
+  headers.ack_request = qp_.is_reliable() && asks;
   if (first && !IsSend(wqe.opcode)) headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return Gather(wqe, offset, length, pieces);
 }
@@ -482,10 +492,12 @@ size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length, Pieces pi
 
 // Fills in a READ request for the next piece of the missing data; a READ that lost a response goes
 // on where it stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
-uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
+uint32_t Requester::FillRead(const SendWqe& wqe, uint32_t most_psns,
+                             TransportHeaders& headers) const {
   const uint64_t offset = OffsetOf(wqe, next_psn_);
   const uint64_t piece = uint64_t{wqe.read_piece()} * qp_.mtu_bytes();
-  const uint64_t length = std::min(wqe.length - offset, piece - offset % piece);
+  const uint64_t most = std::min(piece - offset % piece, uint64_t{most_psns} * qp_.mtu_bytes());
+  const uint64_t length = std::min(wqe.length - offset, most);
   headers.reth = {wqe.remote_address + offset, wqe.rkey, static_cast<uint32_t>(length)};
   return PacketsFor(length, qp_.mtu_bytes());
 }

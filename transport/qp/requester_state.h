@@ -12,6 +12,7 @@
 #include "transport/qp/pacing.h"
 #include "transport/qp/round_trip_time.h"
 #include "transport/qp/send_queue.h"
+#include "transport/recovery/scoreboard.h"
 #include "transport/time.h"
 
 namespace uroce::transport {
@@ -38,6 +39,7 @@ struct alignas(64) RequesterState {
   alignas(64) Time deadline_ = kNever;
   Time probe_at_ = kNever;     // when to check whether the peer has been silent for too long
   Time paced_until_ = kNever;  // nothing is sent before; kNever: pacing holds nothing back
+  Time repair_at_ = kNever;    // when an overtaken packet is lost
   Time last_news_{};           // when a packet asked for a response, or something was acknowledged
   // End-to-end credits (IBA 9.7.7.2): messages that take a receive request of the peer may be sent
   // up to this SSN; without limit on XRC, and once the peer has sent no credit information.
@@ -58,14 +60,8 @@ struct alignas(64) RequesterState {
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
   bool failed_ = false;
-  // The peer keeps what arrives behind a gap: a NAK costs one packet, the oldest.
-  bool peer_keeps_early_ = false;
-  bool owes_repair_ = false;     // the oldest packet is to be sent again, and sending goes on
-  std::optional<Psn> repaired_;  // the packet that went alone last
-  // After a NAK from which on all is sent again: one beyond the last PSN that was ever sent twice,
-  // and at least one beyond the missing one.
-  std::optional<Psn> kept_after_;
-  Psn sent_twice_end_;
+  bool owes_repair_ = false;  // packets are to be sent again, and sending goes on
+  Psn sent_twice_end_;        // one beyond the last PSN that was ever sent twice
 
   // Of a connection by the wire, if there is congestion control: own_flow_control_.
   FlowControl* flow_control_ = nullptr;
@@ -80,6 +76,15 @@ struct alignas(64) RequesterState {
   Pacer pacer_;
 
   std::unique_ptr<FlowControl> own_flow_control_;
+  // What has arrived of the packets in flight, if there is flow control; made after the first loss.
+  std::unique_ptr<Scoreboard> scoreboard_;
+  // While something is known of packets in flight: all before it have been carried out, but not all
+  // responses are here.
+  Psn executed_end_;
+  std::optional<Psn> peer_room_end_;  // the peer keeps early packets before it
+  bool peer_tells_arrivals_ = false;  // by selective ACKs
+  std::optional<Psn> probed_;         // the oldest packet when the peer was silent
+  std::optional<Psn> reported_gap_;   // by the last selective ACK, without flow control
   Psn sent_again_psn_;  // while packets are sent again: one beyond the last that was
   Psn permit_begin_;    // packets from here on before permit_end_ may leave now
   Psn permit_end_;

@@ -172,6 +172,7 @@ class Responder : private ResponderState {
   void NoteDropped(Psn psn);
   void OpenGap(Time since, Time now);
   void ReportGap();
+  bool SendsSelectiveAcks();
   void CloseGap();
   void FollowGap(Time now, Psn filled, bool was_reported);
   void ExecuteEarlyPackets();
@@ -184,6 +185,7 @@ class Responder : private ResponderState {
   void FailRead(const Reply& reply);
   size_t BuildAtomicResponse(Reply& reply, const FrameRoom& out);
   size_t BuildAcknowledge(const FrameRoom& out);
+  size_t BuildSelectiveAck(const FrameRoom& out);
   Syndrome CountNak(Acknowledge kind);
   void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;

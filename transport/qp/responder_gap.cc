@@ -5,7 +5,8 @@
 // The responder keeps what arrives behind the gap (ReorderBuffer). When the missing packet comes,
 // all that follows it is executed, and one ACK covers it. A path that is known to reorder gets some
 // time before the NAK (ReorderWindow). All this is invisible to a peer that goes back by the book:
-// its duplicates are answered as ever.
+// its duplicates are answered as ever. A peer on the network that is uroce, too, is told at once
+// what has arrived (SelectiveAck), and finds out itself what is lost.
 namespace uroce::transport {
 
 // One NAK reports the gap (IBA 9.7.5.2).
@@ -14,6 +15,8 @@ DropReason Responder::OnSequenceGap(Time now, const Packet& packet) {
   if (!nak_sent_) {
     last_dropped_psn_ = expected_psn_;
     OpenGap(now, now);
+  } else if (qp_.has_open_gap && SendsSelectiveAcks()) {
+    ReportGap();
   }
   if (is_held) {
     ++qp_.counters.early_packets;
@@ -53,12 +56,25 @@ void Responder::OpenGap(Time since, Time now) {
   // Packets that are dropped have to be sent again, however soon the missing one comes.
   const Duration wait = early_packets_.empty() ? Duration{} : reorder_window_.wait();
   nak_due_ = since + wait;
-  if (now >= nak_due_) ReportGap();
+  if (now >= nak_due_ || SendsSelectiveAcks()) ReportGap();
 }
 
+// A NAK does not say what was dropped behind the gap, and a selective ACK with nothing kept would
+// say less than it.
 void Responder::ReportGap() {
   nak_due_ = kNever;
-  acknowledge_ = Acknowledge::kSequenceNak;
+  const bool is_selective = !early_packets_.empty() && SendsSelectiveAcks();
+  acknowledge_ = is_selective ? Acknowledge::kSelectiveAck : Acknowledge::kSequenceNak;
+}
+
+// Whether the peer is known to understand them. If that is not known yet, it is asked.
+bool Responder::SendsSelectiveAcks() {
+  if (qp_.path.route() != Route::kWire) return false;
+  const AddressVector& address = qp_.attributes.address;
+  PeerTable& peers = qp_.environment.peers;
+  if (peers.Speaks(address.destination_gid, PeerFeature::kSelectiveAcks)) return true;
+  peers.Ask(address);
+  return false;
 }
 
 void Responder::CloseGap() {
@@ -79,10 +95,13 @@ void Responder::FollowGap(Time now, Psn filled, bool was_reported) {
   if (!early_packets_.empty()) {
     OpenGap(early_packets_.front_arrival(), now);
     is_first_gap_ = false;
-  } else if (!was_reported && !failed_ && !nak_sent_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
+  } else if (!failed_ && !nak_sent_ && !expected_psn_.IsAfter(last_dropped_psn_) &&
+             (!was_reported || SendsSelectiveAcks())) {
     // The peer knows nothing of the packets that were dropped behind the gap.
     OpenGap(now, now);
     is_first_gap_ = false;
+  } else if (acknowledge_ == Acknowledge::kNone && !nak_sent_ && SendsSelectiveAcks()) {
+    acknowledge_ = Acknowledge::kAck;  // the peer waits for what it knows to be missing
   }
 }
 

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "transport/qp/credits.h"
 #include "transport/qp/responder.h"
+#include "transport/wire/selective_ack.h"
 
 namespace uroce::transport {
 
@@ -130,6 +132,7 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
   const Acknowledge kind = std::exchange(acknowledge_, Acknowledge::kNone);
+  if (kind == Acknowledge::kSelectiveAck) return BuildSelectiveAck(out);
   PacketHeaders headers = {.opcode = kRcAcknowledge, .psn = ack_psn_};
   Aeth aeth = {AckSyndrome(), ack_msn_};
   if (kind != Acknowledge::kAck) [[unlikely]] {
@@ -139,6 +142,20 @@ size_t Responder::BuildAcknowledge(const FrameRoom& out) {
     if (awaits_receive_ && !receives_.empty()) (void)OnReceivePosted();
   }
   return qp_.path.builder().Emit(headers, aeth, PayloadPiece(), out);
+}
+
+size_t Responder::BuildSelectiveAck(const FrameRoom& out) {
+  TransportHeaders headers = qp_.Headers(Operation::kSelectiveAcknowledge);
+  headers.opcode.service = Service::kUroce;
+  headers.psn = expected_psn_;
+  headers.aeth = {AckSyndrome(), msn_};
+  std::array<uint8_t, SelectiveAck::kMaxBytes> bytes;
+  SelectiveAck kept(bytes, early_packets_.RoomFrom(expected_psn_));
+  early_packets_.ForEach([&](Psn psn) {
+    (void)kept.Add(static_cast<uint32_t>(psn.DistanceFrom(expected_psn_)));
+  });
+  const PayloadPiece payload = {bytes.data(), kept.length()};
+  return qp_.path.builder().Emit(headers, {&payload, 1}, out);
 }
 
 // A NAK is sent. Returns its syndrome.

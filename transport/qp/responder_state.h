@@ -26,7 +26,16 @@ namespace uroce::transport {
 struct alignas(64) ResponderState {
   // The acknowledgement to send after the replies. An ACK covers everything executed.
   // kReady: an ACK of nothing new, which ends the wait after an RNR NAK.
-  enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kReady, kFatalNak };
+  // kSelectiveAck: in place of a NAK, to a peer that understands it.
+  enum class Acknowledge : uint8_t {
+    kNone,
+    kAck,
+    kSelectiveAck,
+    kSequenceNak,
+    kRnrNak,
+    kReady,
+    kFatalNak
+  };
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   ResponderState(QpContext& qp, ReceiveQueue receives, std::unique_ptr<RelayedRequests> relayed)

@@ -50,6 +50,13 @@ bool ReorderBuffer::Hold(const Packet& packet, Time now) {
   return true;
 }
 
+uint32_t ReorderBuffer::RoomFrom(Psn expected) const {
+  const uint32_t free = pool_.free_cells();
+  const uint32_t more = count_ < free ? (free - count_) / 2 : 0;  // see Hold
+  const int32_t span = empty() ? 0 : pool_.cells_[last_].headers.psn.DistanceFrom(expected);
+  return static_cast<uint32_t>(std::max(span, 0)) + 1 + more;
+}
+
 void ReorderBuffer::ReadFront(Packet& packet) const {
   const auto& cell = pool_.cells_[first_];
   static_cast<TransportHeaders&>(packet) = cell.headers;

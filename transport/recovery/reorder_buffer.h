@@ -64,6 +64,17 @@ class ReorderBuffer {
   // packet with this PSN already.
   bool Hold(const Packet& packet, Time now);
 
+  // So many packets may arrive from the expected one on, of which each is executed or kept; more
+  // may have room later.
+  uint32_t RoomFrom(Psn expected) const;
+  // Calls visit(psn) for each packet, in ascending order.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (uint32_t cell = first_; cell != kNone; cell = pool_.cells_[cell].next) {
+      visit(pool_.cells_[cell].headers.psn);
+    }
+  }
+
   // The packet with the lowest PSN; the buffer is not empty. Its addresses are not set, and its
   // payload is valid until PopFront.
   Psn front_psn() const { return pool_.cells_[first_].headers.psn; }

@@ -25,11 +25,13 @@ constexpr bool Has(Service service, Offer offer) {
   switch (service) {
     case Service::kReliableConnection:
     case Service::kExtendedReliableConnection:
-      return true;
+      return offer <= Offer::kReliable;
     case Service::kUnreliableConnection:
       return offer <= Offer::kConnections;
     case Service::kUnreliableDatagram:
       return offer == Offer::kAll;
+    case Service::kUroce:
+      return offer == Offer::kUroce;
     default:
       return false;
   }

@@ -16,6 +16,9 @@ enum class Service : uint8_t {
   kUnreliableDatagram = 3,
   kCongestionNotification = 4,
   kExtendedReliableConnection = 5,
+  // Manufacturer-specific opcodes (IBA table 38): packets that only devices of uroce exchange, and
+  // only those that have found each other.
+  kUroce = 6,
 };
 
 enum class Operation : uint8_t {
@@ -29,6 +32,7 @@ enum class Operation : uint8_t {
   kFetchAndAdd,
   kFlush,
   kAtomicWrite,
+  kSelectiveAcknowledge,
 };
 
 // The position of a packet in its message.
@@ -60,7 +64,8 @@ struct alignas(4) Opcode {
   // Travels from responder to requester.
   constexpr bool IsResponse() const {
     return operation == Operation::kReadResponse || operation == Operation::kAcknowledge ||
-           operation == Operation::kAtomicAcknowledge;
+           operation == Operation::kAtomicAcknowledge ||
+           operation == Operation::kSelectiveAcknowledge;
   }
 
   // Its messages may have several packets.
@@ -85,13 +90,15 @@ struct alignas(4) Opcode {
   }
   constexpr bool HasAeth() const {
     return operation == Operation::kAcknowledge || operation == Operation::kAtomicAcknowledge ||
+           operation == Operation::kSelectiveAcknowledge ||
            (operation == Operation::kReadResponse && position != Position::kMiddle);
   }
   constexpr bool HasAtomicAckEth() const { return operation == Operation::kAtomicAcknowledge; }
   constexpr bool HasImmediate() const { return suffix == Suffix::kImmediate; }
   constexpr bool HasIeth() const { return suffix == Suffix::kInvalidate; }
   constexpr bool HasPayload() const {
-    return HasPositions() || operation == Operation::kAtomicWrite;
+    return HasPositions() || operation == Operation::kAtomicWrite ||
+           operation == Operation::kSelectiveAcknowledge;
   }
 };
 
@@ -105,7 +112,7 @@ inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
 // One row an opcode of the BTH. Parser, builder and printer read it.
 struct OpcodeRow {
   Opcode opcode;
-  bool is_known = false;  // the specification defines it, and this device speaks it
+  bool is_known = false;  // this device speaks it
   bool has_payload = false;
   ExtensionHeaders headers = ExtensionHeaders::kNone;
   uint8_t extension_bytes = 0;  // of the headers between BTH and payload
@@ -123,9 +130,9 @@ inline std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) {
 uint8_t EncodeOpcode(const Opcode& opcode);
 inline const OpcodeRow& RowOf(const Opcode& opcode) { return kOpcodeRows[EncodeOpcode(opcode)]; }
 
-// The services that have an operation: those of datagrams and connections, all connections, or the
-// reliable ones, RC and XRC.
-enum class Offer : uint8_t { kAll, kConnections, kReliable };
+// The services that have an operation: those of datagrams and connections, all connections, the
+// reliable ones, RC and XRC, or none of the specification's.
+enum class Offer : uint8_t { kAll, kConnections, kReliable, kUroce };
 
 // One row an operation code, bits 4:0 of the BTH opcode (IBA table 38). The codes mean the same in
 // every service that has them. `name`: without that of the service; printer, captures and fault
@@ -179,6 +186,8 @@ inline constexpr OperationRow kOperations[] = {
     {0x1c, Operation::kFlush, Position::kOnly, Suffix::kNone, Offer::kReliable, "FLUSH"},
     {0x1d, Operation::kAtomicWrite, Position::kOnly, Suffix::kNone, Offer::kReliable,
      "ATOMIC_WRITE"},
+    {0x1e, Operation::kSelectiveAcknowledge, Position::kOnly, Suffix::kNone, Offer::kUroce,
+     "SELECTIVE_ACKNOWLEDGE"},
 };
 
 // nullptr if no service has the operation code of `bth_opcode`.

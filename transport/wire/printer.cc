@@ -33,6 +33,8 @@ std::string_view NameOf(Service service) {
       return "CNP";
     case Service::kExtendedReliableConnection:
       return "XRC";
+    case Service::kUroce:
+      return "UROCE";
   }
   return "?";
 }

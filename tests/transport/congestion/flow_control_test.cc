@@ -16,7 +16,7 @@ class FixedLimits final : public CongestionControl {
  public:
   void Restart() override {}
   void OnAcknowledged(const Acknowledgement& /*acknowledgement*/) override {}
-  void OnLoss(Time /*now*/, uint32_t /*in_flight*/) override { ++losses; }
+  void OnLoss(Time /*now*/, uint32_t /*packets*/, uint32_t /*in_flight*/) override { ++losses; }
   CongestionLimits limits() const override { return value; }
 
   CongestionLimits value{.window = 100, .ns_a_packet = 10'000};
@@ -66,6 +66,18 @@ TEST_F(FlowControlTest, AnIdleFlowSavesNothingUp) {
   EXPECT_EQ(flow_.TakePermit(kStart + Milliseconds(500), 5), 0u);
 }
 
+// A rate that was measured too low at first does not hold packets back for long.
+TEST_F(FlowControlTest, WaitingPacketsFollowANewRate) {
+  limits_->value.ns_a_packet = 1'000'000;
+  flow_.Restart();
+  flow_.TakePermit(kStart, 0);
+  EXPECT_EQ(flow_.TakePermit(kStart, 20), 0u);
+  EXPECT_EQ(flow_.next_send(), kStart + Milliseconds(20));
+  limits_->value.ns_a_packet = 10'000;
+  flow_.OnAcknowledged(kStart + Milliseconds(10), Psn(5), 1, 3);
+  EXPECT_EQ(flow_.next_send(), kStart + Milliseconds(10) + Microseconds(100));
+}
+
 TEST_F(FlowControlTest, WithoutARateNothingWaits) {
   limits_->value.ns_a_packet = 0;
   flow_.Restart();
@@ -81,7 +93,7 @@ TEST_F(FlowControlTest, BurstsOfThePeerAreShort) {
 
 TEST_F(FlowControlTest, LimitsFollowTheControl) {
   limits_->value.window = 7;
-  flow_.OnLoss(kStart, 50);
+  flow_.OnLoss(kStart, 1, 50);
   EXPECT_EQ(limits_->losses, 1);
   EXPECT_EQ(flow_.window(), 7u);
   limits_->value.window = 9;

@@ -14,6 +14,8 @@ constexpr uint64_t kRate = 10'000;                // packets per second
 constexpr uint32_t kProduct = 100;                // packets that fill the path
 constexpr int64_t kPace = 1'000'000'000 / kRate;  // ns a packet
 
+constexpr uint32_t kFew = 2;  // lost packets
+
 class RateModelTest : public testing::Test {
  protected:
   // A round trip passes, in which packets were delivered at this rate.
@@ -64,7 +66,7 @@ TEST_F(RateModelTest, AShortPathWithoutAQueueIsNotLimited) {
   EXPECT_EQ(model_.limits().window, kMaxPacketsInFlight);
   EXPECT_EQ(model_.limits().ns_a_packet, 0);
   // A random loss shows no queue.
-  model_.OnLoss(now_, 100);
+  model_.OnLoss(now_, kFew, 100);
   Rounds(5, 1'000'000, Microseconds(100));
   EXPECT_EQ(model_.limits().window, kMaxPacketsInFlight);
 }
@@ -72,7 +74,7 @@ TEST_F(RateModelTest, AShortPathWithoutAQueueIsNotLimited) {
 TEST_F(RateModelTest, AShortPathWhoseQueueOverflowsIsLimited) {
   Rounds(5, 100'000, Microseconds(100));
   Rounds(5, 100'000, Microseconds(400));
-  model_.OnLoss(now_, 100);
+  model_.OnLoss(now_, 30, 100);
   Rounds(5, 100'000, Microseconds(100));
   EXPECT_GT(model_.limits().ns_a_packet, 0);
   EXPECT_LT(model_.limits().window, kMaxPacketsInFlight);
@@ -84,6 +86,22 @@ TEST_F(RateModelTest, StartsByDoublingTheRate) {
   Round(2'000, kRoundTrip);
   EXPECT_LT(model_.limits().ns_a_packet, 500'000 / 2);
   EXPECT_GT(model_.limits().window, 2 * 20u);
+}
+
+TEST_F(RateModelTest, AFewLossesDoNotSlowTheStart) {
+  for (uint64_t rate = 1'000; rate < kRate; rate *= 2) {
+    Round(rate, kRoundTrip);
+    model_.OnLoss(now_, kFew, kProduct);
+    EXPECT_LT(model_.limits().ns_a_packet, 1'000'000'000 / static_cast<int64_t>(rate) / 2);
+  }
+}
+
+TEST_F(RateModelTest, ManyLossesDo) {
+  Round(1'000, kRoundTrip);
+  Round(2'000, kRoundTrip);
+  model_.OnLoss(now_, kFew, 20);
+  model_.OnLoss(now_, kFew, 20);
+  EXPECT_GT(model_.limits().ns_a_packet, 500'000 / 2);
 }
 
 TEST_F(RateModelTest, SendsAtTheRateOnceThatGrowsNoMore) {
@@ -100,7 +118,7 @@ TEST_F(RateModelTest, RandomLossesAreNotCongestion) {
   const uint32_t window = model_.limits().window;
   for (int i = 0; i < 100; ++i) {
     Round(i % 10 == 0 ? kRate : kRate / 2, kRoundTrip);
-    model_.OnLoss(now_, kProduct);
+    model_.OnLoss(now_, kFew, kProduct);
   }
   const Paces paces = PacesOfACycle();
   EXPECT_LE(paces.slowest, kPace * 100 / 75 + 1);
@@ -111,10 +129,10 @@ TEST_F(RateModelTest, LossesWithAFullQueueBoundTheWindow) {
   ReachFullRate();
   const uint32_t window = model_.limits().window;
   Round(kRate, kRoundTrip * 2);
-  model_.OnLoss(now_, 2 * kProduct);
+  model_.OnLoss(now_, kFew, 2 * kProduct);
   EXPECT_EQ(model_.limits().window, 2 * kProduct * 7 / 10);
   // The same event once more.
-  model_.OnLoss(now_, 2 * kProduct);
+  model_.OnLoss(now_, kFew, 2 * kProduct);
   EXPECT_EQ(model_.limits().window, 2 * kProduct * 7 / 10);
   // The bound grows by a packet a round trip.
   Round(kRate, kRoundTrip);
@@ -175,7 +193,7 @@ TEST_F(RateModelTest, CompetesWithThoseThatFillTheQueue) {
 TEST_F(RateModelTest, NeverStopsAltogether) {
   Rounds(3, 1, Milliseconds(100));
   for (int i = 0; i < 50; ++i) {
-    model_.OnLoss(now_, 1);
+    model_.OnLoss(now_, 1, 1);
     Round(1, Milliseconds(100), 1);
   }
   EXPECT_GE(model_.limits().window, 2u);

@@ -94,7 +94,8 @@ Outcome UnreliableOutcome(const Case& c, const Opcode& opcode) {
 
 Outcome OutcomeOf(const Case& c, const std::optional<Opcode>& opcode) {
   if (!opcode) return {DropReason::kUnknownOpcode};
-  if (opcode->service != ServiceOf(c.type)) return {DropReason::kWrongService};
+  const bool is_ours = opcode->service == Service::kUroce && c.type == QpType::kReliableConnection;
+  if (opcode->service != ServiceOf(c.type) && !is_ours) return {DropReason::kWrongService};
   const bool taken = opcode->IsResponse() ? TakesResponses(c.state) : TakesRequests(c.state);
   if (!taken) return {DropReason::kQpNotReady};
   if (opcode->IsResponse()) return {DropReason::kStaleResponse};  // nothing is outstanding

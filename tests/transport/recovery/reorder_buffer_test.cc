@@ -72,6 +72,25 @@ TEST(ReorderBufferTest, QueuePairHoldsAsManyPacketsAsCellsAreFree) {
   EXPECT_TRUE(Hold(second, Psn(2)));
 }
 
+TEST(ReorderBufferTest, WhateverArrivesWithinTheRoomIsHeld) {
+  ReorderPool pool(21, kPayload);
+  ReorderBuffer buffer(pool);
+  EXPECT_EQ(buffer.RoomFrom(Psn(100)), 1u + 10);
+  for (uint32_t i = 0; i < 5; ++i) EXPECT_TRUE(Hold(buffer, Psn(103 + i)));
+  const uint32_t room = buffer.RoomFrom(Psn(100));
+  EXPECT_EQ(room, 8u + 5);
+  for (uint32_t i = 8; i < room; ++i) EXPECT_TRUE(Hold(buffer, Psn(100 + i)));
+}
+
+TEST(ReorderBufferTest, EachPacketIsVisitedInOrder) {
+  ReorderPool pool(64, kPayload);
+  ReorderBuffer buffer(pool);
+  for (const uint32_t psn : {5u, 9u, 7u}) EXPECT_TRUE(Hold(buffer, Psn(psn)));
+  std::vector<uint32_t> psns;
+  buffer.ForEach([&](Psn psn) { psns.push_back(psn.value()); });
+  EXPECT_EQ(psns, (std::vector<uint32_t>{5, 7, 9}));
+}
+
 TEST(ReorderBufferTest, LongerPacketsThanThePortCarriesAreNotHeld) {
   ReorderPool pool(6, kPayload);
   ReorderBuffer buffer(pool);

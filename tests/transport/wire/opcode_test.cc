@@ -16,7 +16,8 @@ struct Expected {
   size_t extension_bytes;
 };
 
-// IBA table 38: every opcode that this device supports, and the bytes of its extension headers.
+// IBA table 38: every opcode that this device supports, and the bytes of its extension headers; the
+// last one is manufacturer-specific.
 const std::map<uint8_t, Expected> kOpcodes = {
     {0x00, {"RC_SEND_FIRST", 0}},
     {0x01, {"RC_SEND_MIDDLE", 0}},
@@ -82,6 +83,7 @@ const std::map<uint8_t, Expected> kOpcodes = {
     {0xb7, {"XRC_SEND_ONLY_INV", 8}},
     {0xbc, {"XRC_FLUSH", 24}},
     {0xbd, {"XRC_ATOMIC_WRITE", 20}},
+    {0xde, {"UROCE_SELECTIVE_ACKNOWLEDGE", 4}},
 };
 
 TEST(OpcodeTest, AllBytesParseAsTheTableSays) {
@@ -101,7 +103,7 @@ TEST(OpcodeTest, AllBytesParseAsTheTableSays) {
 TEST(OpcodeTest, ResponsesAreThoseOfTheResponder) {
   for (const auto& [code, expected] : kOpcodes) {
     const int operation = code & 0x1f;
-    const bool is_response = operation >= 0x0d && operation <= 0x12;
+    const bool is_response = (operation >= 0x0d && operation <= 0x12) || code == 0xde;
     EXPECT_EQ(is_response, ParseOpcode(code)->IsResponse()) << expected.name;
   }
 }
