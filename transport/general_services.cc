@@ -107,10 +107,17 @@ void GeneralServices::OnPeerQuery(Time now, const Packet& packet) {
     peers_.OnAnswer(now, packet.flow.source, *query);
   } else if (wire_.size() < kMaxBeforeAnswers) {
     ++peer_counters_.queries_answered;
-    SendOrResolve(now,
-                  {EmitPeerQuery(query->Answer(peers_.own_features())), SourceOf(config_, packet)});
+    SendOrResolve(now, {EmitPeerQuery(AnswerTo(*query)), SourceOf(config_, packet)});
   }
   SetDeadline();
+}
+
+// In a fabric uroced has told already that this process lives. QPNs of other processes are asked
+// about in direct mode only, where there is no other process.
+PeerQuery GeneralServices::AnswerTo(const PeerQuery& query) const {
+  using Process = PeerQuery::Process;
+  const Process own = config_.OwnsQpn(query.qpn) ? Process::kRuns : Process::kGone;
+  return query.Answer(peers_.own_features(), query.IsAboutProcess() ? own : Process::kNotTold);
 }
 
 void GeneralServices::OnDeadline(Time now) {

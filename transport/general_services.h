@@ -93,6 +93,7 @@ class GeneralServices : public DeadlineClient {
     return manager_.counters().half_open_full + manager_.counters().backlog_full;
   }
   void OnPeerQuery(Time now, const Packet& packet);
+  PeerQuery AnswerTo(const PeerQuery& query) const;
   Route RouteOf(const cm::OutgoingMad& mad) const;
   void SendOrResolve(Time now, cm::OutgoingMad mad);
   void Send(cm::OutgoingMad mad);

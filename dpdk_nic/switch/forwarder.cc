@@ -161,6 +161,10 @@ SwitchDrop Forwarder::DeliverFromWire(Time now, const Delivery& delivery,
   if (delivery.drop != SwitchDrop::kNone) return delivery.drop;
   if (headers.peer_query && delivery.block == kSwitchBlock) {
     AnswerPeerQuery(now, headers);
+    // The process answers as soon as it runs. A process whose ring is full does not.
+    if (headers.peer_query->IsAboutProcess()) {
+      SendToUplink(now, transport::BlockOf(headers.peer_query->qpn), head, frame);
+    }
     return SwitchDrop::kNone;
   }
   if (!headers.cm) return SendToUplink(now, delivery.block, head, frame);

@@ -139,6 +139,7 @@ class Forwarder {
   SwitchDrop PassOn(transport::Time now, control::Block sender, control::Block receiver,
                     std::span<const uint8_t> frame);
   bool IsGone(transport::Time now, control::Block block) const;
+  bool IsAlive(transport::Time now, control::Block block);
   bool AnswerForGone(transport::Time now, control::Block receiver, const RoceHeaders& headers,
                      const transport::cm::ParsedMad& mad);
   void Disconnect(transport::Time now, const ConnectionTracker::Connection& connection);

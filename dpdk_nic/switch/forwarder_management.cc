@@ -15,6 +15,7 @@ namespace {
 
 using control::Block;
 using control::kSwitchBlock;
+using transport::PeerQuery;
 using transport::Route;
 using transport::Time;
 using transport::cm::Answered;
@@ -186,11 +187,17 @@ void Forwarder::AnswerPeerQuery(Time now, const RoceHeaders& headers) {
   transport::cm::MadAddress to{.qpn = headers.source_qpn};
   to.path.destination_gid = headers.source;
   to.path.destination_mac = headers.source_mac;
+  const PeerQuery& query = *headers.peer_query;
+  auto process = PeerQuery::Process::kNotTold;
+  if (query.IsAboutProcess()) {
+    const bool lives = IsAlive(now, transport::BlockOf(query.qpn));
+    process = lives ? PeerQuery::Process::kLives : PeerQuery::Process::kGone;
+  }
   std::array<uint8_t, kManagementFrameBytes> frame;
   const size_t frame_bytes = transport::EmitMadFrame(
       headers.destination_mac, headers.destination, to,
-      transport::EmitPeerQuery(headers.peer_query->Answer(transport::kOwnFeatures)),
-      transport::Psn(0), frame);
+      transport::EmitPeerQuery(query.Answer(transport::kOwnFeatures, process)), transport::Psn(0),
+      frame);
   ++counters_.peer_queries_answered;
   SendManagement(now, kSwitchBlock, std::span(frame).first(frame_bytes));
 }
@@ -210,6 +217,13 @@ void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
 bool Forwarder::IsGone(Time now, Block block) const {
   return !ForwardingTable::IsProcess(block) || ended_[block] ||
          now - began_.value_or(now) >= kReattachWithin;
+}
+
+// A process without an uplink may be one that has not come to this uroced yet.
+bool Forwarder::IsAlive(Time now, Block block) {
+  const Uplink* const uplink = uplinks_.Find(block);
+  const bool is_attached = uplink != nullptr && !uplink->has_ended && !uplink->is_done;
+  return is_attached || !IsGone(now, block);
 }
 
 // Answers what Linux answers for a connection that it does not know (cm_issue_drep), and a REP,

@@ -28,13 +28,18 @@ bool IsGroupDatagram(const RoceHeaders& headers) {
   return headers.IsDatagram() && headers.destination_qpn == kMulticastQpn;
 }
 
-// A process asks in its own name, so that the answer reaches it. The switch answers for all.
+// A process asks in its own name, so that the answer reaches it, and tells that it runs itself. The
+// switch tells all the rest.
 SwitchDrop CheckPeerQuery(const RoceHeaders& headers, Block sender) {
   const PeerQuery& query = *headers.peer_query;
-  const bool asks_for_itself = query.kind == PeerQuery::Kind::kQuery &&
-                               transport::BlockOfTransaction(query.transaction_id) == sender &&
-                               headers.source_qpn == kManagementQpn;
-  return asks_for_itself ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+  const bool asks = query.kind == PeerQuery::Kind::kQuery &&
+                    transport::BlockOfTransaction(query.transaction_id) == sender;
+  const bool tells_of_itself = query.kind == PeerQuery::Kind::kAnswer &&
+                               query.process == PeerQuery::Process::kRuns &&
+                               transport::BlockOf(query.qpn) == sender;
+  const bool is_from_management = headers.source_qpn == kManagementQpn;
+  return (asks || tells_of_itself) && is_from_management ? SwitchDrop::kNone
+                                                         : SwitchDrop::kForeignSource;
 }
 
 SwitchDrop CheckManagement(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {

@@ -110,10 +110,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool is_query = parsed && parsed->kind == PeerQuery::Kind::kQuery;
   if (IsOfPeerQueryClass(mad.data())) UROCE_REQUIRE(answer.has_value() == is_query);
   if (is_query) {
-    UROCE_REQUIRE(ParsePeerQuery(answer->data()) == parsed->Answer(kOwnFeatures));
+    const auto told = ParsePeerQuery(answer->data());
+    UROCE_REQUIRE(told && *told == parsed->Answer(kOwnFeatures, told->process));
+    UROCE_REQUIRE((told->process == PeerQuery::Process::kNotTold) == !parsed->IsAboutProcess());
     UROCE_REQUIRE(!host.Take());
   }
   const bool is_answer = parsed && parsed->kind == PeerQuery::Kind::kAnswer &&
+                         !parsed->IsAboutProcess() &&
                          parsed->transaction_id == Load64(asked.data() + 8);
   UROCE_REQUIRE(host.peers().Speaks(kPeerGid, PeerFeature::kSelectiveAcks) ==
                 (is_answer && Has(parsed->features, PeerFeature::kSelectiveAcks)));

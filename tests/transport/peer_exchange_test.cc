@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "transport/endpoint.h"
@@ -101,6 +102,34 @@ TEST_F(PeerExchangeTest, QueryNamesTheBlockOfTheProcess) {
   const auto query = QueryIn(AskB());
   ASSERT_TRUE(query.has_value());
   EXPECT_EQ(BlockOfTransaction(query->transaction_id), kBlock);
+}
+
+TEST_F(PeerExchangeTest, ProcessThatIsAskedAboutSaysThatItRuns) {
+  const Qpn own{kBlock * kMaxQps + 7};
+  const Qpn other{kBlock * kMaxQps + kMaxQps};
+  for (const auto& [qpn, expected] :
+       {std::pair{own, PeerQuery::Process::kRuns}, std::pair{other, PeerQuery::Process::kGone}}) {
+    const PeerQuery query{.transaction_id = 1, .qpn = qpn};
+    a_.OnFrame(now_, FrameFromB(EmitPeerQuery(query)));
+    EXPECT_EQ(QueryIn(Take(a_).value_or(Frame())), query.Answer(kOwnFeatures, expected));
+  }
+}
+
+TEST_F(PeerExchangeTest, ProcessThatDoesNotAnswerStandsStill) {
+  const Qpn qpn{kBlock * kMaxQps + 7};
+  b_.OnFrame(now_, AskB());
+  a_.OnFrame(now_, Take(b_).value_or(Frame()));
+  a_.peers().AskAboutProcess(AddressOf(b_), qpn);
+  a_.OnDeadline(now_);
+  const Frame frame = Take(a_).value_or(Frame());
+  const auto query = QueryIn(frame);
+  ASSERT_TRUE(query.has_value());
+  const PeerQuery lives = query->Answer(kOwnFeatures, PeerQuery::Process::kLives);
+  a_.OnFrame(now_, FrameFromB(EmitPeerQuery(lives)));  // from uroced
+  EXPECT_TRUE(a_.peers().StandsStill(GidOf(b_), qpn));
+  b_.OnFrame(now_, frame);
+  a_.OnFrame(now_, Take(b_).value_or(Frame()));
+  EXPECT_FALSE(a_.peers().StandsStill(GidOf(b_), qpn));
 }
 
 // In a fabric the switch takes it from there.

@@ -6,8 +6,8 @@ namespace uroce::transport {
 namespace {
 
 constexpr size_t kOuiOffset = 36;
-constexpr size_t kFeaturesOffset = 40;
-static_assert(kFeaturesOffset + 4 == PeerQuery::kParsedBytes);
+constexpr size_t kAnswerOffset = 40;
+static_assert(kAnswerOffset + 4 == PeerQuery::kParsedBytes);
 
 }  // namespace
 
@@ -29,7 +29,11 @@ std::optional<PeerQuery> ParsePeerQuery(const uint8_t* mad) {
     query.kind = PeerQuery::Kind::kRefusal;
     return query;
   }
-  return query.Answer(Low24(Load32(mad + kFeaturesOffset)));
+  const uint32_t word = Load32(mad + kAnswerOffset);
+  const uint8_t process = HighByte(word);
+  constexpr auto kLast = static_cast<uint8_t>(PeerQuery::Process::kRuns);
+  return query.Answer(Low24(word), process <= kLast ? static_cast<PeerQuery::Process>(process)
+                                                    : PeerQuery::Process::kNotTold);
 }
 
 MadBytes EmitPeerQuery(const PeerQuery& query) {
@@ -45,7 +49,7 @@ MadBytes EmitPeerQuery(const PeerQuery& query) {
                  .attribute_modifier = query.qpn.value},
                 mad.data());
   Store32(PeerQuery::kOui, mad.data() + kOuiOffset);
-  Store32(Low24(query.features), mad.data() + kFeaturesOffset);
+  Store32(Word(static_cast<uint8_t>(query.process), query.features), mad.data() + kAnswerOffset);
   return mad;
 }
 

@@ -13,19 +13,22 @@ namespace uroce::transport {
 
 // Features beyond the specification, a bit each.
 enum class PeerFeature : uint32_t {
-  kSelectiveAcks = 1 << 0,  // its requesters take selective acknowledgements
-  kRepeatsReads = 1 << 1,   // its responders answer a repeated READ however many came after it
+  kSelectiveAcks = 1 << 0,   // its requesters take selective acknowledgements
+  kRepeatsReads = 1 << 1,    // its responders answer a repeated READ however many came after it
+  kTellsOfProcess = 1 << 2,  // it answers queries about a queue pair
 };
 using PeerFeatures = uint32_t;  // 24 bits
 inline constexpr PeerFeatures kOwnFeatures =
     static_cast<PeerFeatures>(PeerFeature::kSelectiveAcks) |
-    static_cast<PeerFeatures>(PeerFeature::kRepeatsReads);
+    static_cast<PeerFeatures>(PeerFeature::kRepeatsReads) |
+    static_cast<PeerFeatures>(PeerFeature::kTellsOfProcess);
 
 constexpr bool Has(PeerFeatures features, PeerFeature feature) {
   return (features & static_cast<PeerFeatures>(feature)) != 0;
 }
 
-// A MAD by which one device finds out whether another one is uroce, and its answer. The class is a
+// A MAD by which one device finds out whether another one is uroce, or whether a process there
+// stands still, and its answer. The class is a
 // vendor-specific one of the upper range, whose MADs name the vendor by an OUI (chapter 16.5 of the
 // specification; struct ib_vendor_mad of Linux). Any other device ignores the query, or refuses it
 // as Linux does: it returns the query as kGetResponse with a status.
@@ -36,13 +39,16 @@ constexpr bool Has(PeerFeatures features, PeerFeature feature) {
 //        transaction id  query: 10 bits with the asker's block of QPNs, by which uroced finds the
 //                        process, and 54 random bits; answer: the same
 //        attribute id    0x0010
-//        attribute modifier  the QPN that is asked about, 24 bits
+//        attribute modifier  0: what does the device speak? Otherwise: what of the process that
+//                            has this QPN, 24 bits?
 //  24  RMPP header, 12 bytes: 0, as the MAD is in one piece
 //  36  reserved, 8 bits | OUI, 24 bits
-//  40  reserved, 8 bits | answer: features, 24 bits
+//  40  answer: process, 8 bits | answer: features, 24 bits
 //  44  reserved, to byte 255
 //
-// Reserved bits are 0, and ignored. An answer is as long as a query.
+// Reserved bits are 0, and ignored. An answer is as long as a query. A query about a process has
+// two answers: uroced tells at once that it is gone or lives, and passes the query on to it; when
+// it runs, it tells so itself.
 struct PeerQuery {
   static constexpr uint8_t kClass = 0x3c;
   static constexpr uint8_t kClassVersion = 1;
@@ -53,16 +59,21 @@ struct PeerQuery {
   static constexpr size_t kParsedBytes = 44;  // all fields lie before
 
   enum class Kind : uint8_t { kQuery, kAnswer, kRefusal };
+  // Other values are taken for kNotTold.
+  enum class Process : uint8_t { kNotTold, kGone, kLives, kRuns };
 
   Kind kind = Kind::kQuery;
   uint64_t transaction_id = 0;
   Qpn qpn{};
   PeerFeatures features = 0;
+  Process process = Process::kNotTold;
 
   bool operator==(const PeerQuery&) const = default;
 
-  constexpr PeerQuery Answer(PeerFeatures own_features) const {
-    return {Kind::kAnswer, transaction_id, qpn, own_features};
+  bool IsAboutProcess() const { return qpn.value != 0; }
+  constexpr PeerQuery Answer(PeerFeatures own_features,
+                             Process process_there = Process::kNotTold) const {
+    return {Kind::kAnswer, transaction_id, qpn, own_features, process_there};
   }
 };
 

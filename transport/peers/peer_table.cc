@@ -15,11 +15,12 @@ constexpr uint8_t kStream = 2;  // of random numbers
 PeerTable::PeerTable(PeerFeatures own_features, uint32_t block, const Seed& seed,
                      Listener& listener, PeerCounters& counters)
     : own_features_(own_features),
-      block_(block),
       listener_(listener),
       counters_(counters),
       random_(seed, kStream),
-      hash_key_{random_.Next(), random_.Next() | 1} {}
+      ids_(block, random_),
+      hash_key_{random_.Next(), random_.Next() | 1},
+      processes_(ids_) {}
 
 // A multiplicative hash under a random key: a peer cannot choose a GID that drives out another.
 size_t PeerTable::SetOf(const Gid& gid) const {
@@ -45,18 +46,24 @@ PeerTable::Peer& PeerTable::FindOrReplace(const Gid& gid) {
   return oldest;
 }
 
-void PeerTable::Ask(const AddressVector& address, Qpn qpn) {
+void PeerTable::Ask(const AddressVector& address) {
   if (own_features_ == 0) return;
   Peer& peer = FindOrReplace(address.destination_gid);
   peer.address = address;
   if (peer.state != State::kUnasked) return;
   peer.state = State::kAsked;
   peer.tries = 0;
-  peer.qpn = qpn;
   peer.asked_at = ++asked_;
-  peer.transaction_id =
-      uint64_t{block_} << kTransactionBlockShift | random_.Next() >> (64 - kTransactionBlockShift);
+  peer.transaction_id = ids_.Next();
   SetDeadline(kAtOnce, peer);
+  listener_.OnPeerWanted();
+}
+
+void PeerTable::AskAboutProcess(const AddressVector& address, Qpn qpn) {
+  Ask(address);
+  if (!Speaks(address.destination_gid, PeerFeature::kTellsOfProcess)) return;
+  if (!processes_.Ask(address, qpn)) return;
+  next_deadline_ = kAtOnce;
   listener_.OnPeerWanted();
 }
 
@@ -71,6 +78,11 @@ void PeerTable::OnNeighbor(const Gid& gid, const MacAddress& mac) {
 
 // The random part of the transaction id proves that the device has seen the query.
 void PeerTable::OnAnswer(Time now, const Gid& source, const PeerQuery& answer) {
+  if (answer.IsAboutProcess()) {
+    if (!processes_.OnAnswer(now, source, answer)) ++counters_.ignored;
+    next_deadline_ = std::min(next_deadline_, now + PeerProcesses::kPause);
+    return;
+  }
   Peer* const peer = Find(source);
   const bool is_awaited = peer != nullptr && answer.kind != PeerQuery::Kind::kQuery &&
                           answer.transaction_id == peer->transaction_id &&

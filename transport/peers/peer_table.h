@@ -10,7 +10,9 @@
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "transport/peers/counters.h"
+#include "transport/peers/peer_processes.h"
 #include "transport/peers/peer_query.h"
+#include "transport/peers/transaction_ids.h"
 #include "transport/random_numbers.h"
 #include "transport/time.h"
 
@@ -62,8 +64,14 @@ class PeerTable {
     return peer != nullptr && Has(peer->features, feature);
   }
   // Has the peer asked unless it is being asked, has answered or was silent lately. `address` is
-  // that of a connection over the wire, and `qpn` its queue pair there. The first call allocates.
-  void Ask(const AddressVector& address, Qpn qpn = {});
+  // that of a connection over the wire. The first call allocates.
+  void Ask(const AddressVector& address);
+
+  // Whether the process that has the queue pair there lives and stands still (PeerProcesses).
+  // AskAboutProcess is called when it is silent, some time before. A peer that was not asked yet is
+  // asked first what it speaks.
+  void AskAboutProcess(const AddressVector& address, Qpn qpn);
+  bool StandsStill(const Gid& gid, Qpn qpn) const { return processes_.StandsStill(gid, qpn); }
 
   // The Ethernet address of a neighbour: if it is another one, another device may have the GID.
   void OnNeighbor(const Gid& gid, const MacAddress& mac);
@@ -86,7 +94,6 @@ class PeerTable {
     State state = State::kUnasked;
     int tries = 0;
     PeerFeatures features = 0;
-    Qpn qpn;
     uint64_t transaction_id = 0;
     uint64_t asked_at = 0;  // in order; 0: never
     Time deadline = kNever;
@@ -102,11 +109,12 @@ class PeerTable {
   void SetDeadline(Time deadline, Peer& peer);
 
   const PeerFeatures own_features_;
-  const uint32_t block_;
   Listener& listener_;
   PeerCounters& counters_;
   RandomNumbers random_;
+  TransactionIds ids_;
   const std::array<uint64_t, 2> hash_key_;
+  PeerProcesses processes_;
   std::vector<Peer> peers_;  // kSets times kWays; empty until Ask
   uint64_t asked_ = 0;
   Time next_deadline_ = kNever;  // not later than the first
@@ -115,12 +123,14 @@ class PeerTable {
 template <class Send>
 void PeerTable::Run(Time now, Send send) {
   if (now < next_deadline_) return;
-  next_deadline_ = kNever;
+  const auto count_and_send = [&](const AddressVector& address, const PeerQuery& query) {
+    ++counters_.queries_sent;
+    send(address, query);
+  };
+  next_deadline_ = processes_.Run(now, count_and_send);
   for (Peer& peer : peers_) {
     if (peer.deadline <= now && OnDeadline(now, peer)) {
-      ++counters_.queries_sent;
-      send(std::as_const(peer.address),
-           PeerQuery{.transaction_id = peer.transaction_id, .qpn = peer.qpn});
+      count_and_send(peer.address, {.transaction_id = peer.transaction_id});
     }
     next_deadline_ = std::min(next_deadline_, peer.deadline);
   }

@@ -129,7 +129,7 @@ bool Requester::RepeatsPeerAnyRead() {
   const AddressVector& address = qp_.attributes.address;
   PeerTable& peers = qp_.environment.peers;
   if (peers.Speaks(address.destination_gid, PeerFeature::kRepeatsReads)) return true;
-  peers.Ask(address, qp_.attributes.destination_qpn);
+  peers.Ask(address);
   return false;
 }
 

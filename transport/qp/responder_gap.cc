@@ -73,7 +73,7 @@ bool Responder::SendsSelectiveAcks() {
   const AddressVector& address = qp_.attributes.address;
   PeerTable& peers = qp_.environment.peers;
   if (peers.Speaks(address.destination_gid, PeerFeature::kSelectiveAcks)) return true;
-  peers.Ask(address, qp_.attributes.destination_qpn);
+  peers.Ask(address);
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "dpdk_nic/port/ring/shm_ring.h"
@@ -19,9 +20,9 @@ using transport::PeerQuery;
 using Frame = std::vector<uint8_t>;
 using Frames = std::vector<Frame>;
 
-constexpr PeerQuery QueryOf(Block block) {
+constexpr PeerQuery QueryOf(Block block, transport::Qpn qpn = {}) {
   return {.transaction_id = uint64_t{block} << transport::kTransactionBlockShift | 0x1234,
-          .qpn = QpOf(kBob, 7)};
+          .qpn = qpn};
 }
 constexpr PeerQuery AnswerTo(Block block) { return QueryOf(block).Answer(transport::kOwnFeatures); }
 
@@ -39,6 +40,19 @@ class ForwarderPeersTest : public ::testing::Test {
   void Deliver(const RoceSpec& spec) {
     rig_.cable->Deliver(spec.Build());
     rig_.Run();
+  }
+  // The answer that the switch gives to a query from the wire about a queue pair.
+  static std::optional<PeerQuery> AnswerAbout(ForwarderRig& rig, transport::Qpn qpn) {
+    rig.cable->Deliver(FromWire(QueryOf(77, qpn)).Build());
+    rig.Run();
+    const Frames sent = rig.cable->TakeSent();
+    transport::Packet answer;
+    if (sent.size() != 1) return std::nullopt;
+    if (ParseFrame(sent[0], answer) != transport::DropReason::kNone) return std::nullopt;
+    return transport::ParsePeerQuery(answer.payload.data());
+  }
+  static PeerQuery Expected(transport::Qpn qpn, PeerQuery::Process process) {
+    return QueryOf(77, qpn).Answer(transport::kOwnFeatures, process);
   }
   void Send(const RoceSpec& spec) {
     ASSERT_TRUE(alice_.Send(spec.Build()));
@@ -95,6 +109,55 @@ TEST_F(ForwarderPeersTest, ProcessAsksInItsOwnNameOnly) {
   Send(of_other_queue_pair);
   EXPECT_TRUE(rig_.cable->TakeSent().empty());
   EXPECT_EQ(rig_.counters().dropped_foreign_source, 3u);
+}
+
+TEST_F(ForwarderPeersTest, QueryAboutAProcessIsAnsweredAndReachesIt) {
+  const transport::Qpn qpn = QpOf(kBob, 7);
+  EXPECT_EQ(AnswerAbout(rig_, qpn), Expected(qpn, PeerQuery::Process::kLives));
+  EXPECT_EQ(bob_.Receive(), Frames{FromWire(QueryOf(77, qpn)).Build()});
+  EXPECT_TRUE(alice_.Receive().empty());
+}
+
+TEST_F(ForwarderPeersTest, ProcessTellsThatItRunsOnlyOfItself) {
+  const PeerQuery query = QueryOf(77, QpOf(kAlice, 7));
+  const RoceSpec runs =
+      FromProcess(query.Answer(transport::kOwnFeatures, PeerQuery::Process::kRuns));
+  Send(runs);
+  EXPECT_EQ(rig_.cable->TakeSent(), Frames{runs.Build()});
+  const PeerQuery of_bob = QueryOf(77, QpOf(kBob, 7));
+  Send(FromProcess(of_bob.Answer(transport::kOwnFeatures, PeerQuery::Process::kRuns)));
+  Send(FromProcess(query.Answer(transport::kOwnFeatures, PeerQuery::Process::kLives)));
+  Send(FromProcess(query.Answer(transport::kOwnFeatures)));
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+  EXPECT_EQ(rig_.counters().dropped_foreign_source, 3u);
+}
+
+TEST_F(ForwarderPeersTest, StoppedProcessLivesHoweverFullItsRing) {
+  const transport::Qpn qpn = QpOf(kBob, 7);
+  for (uint32_t i = 0; i < 2 * kSlots; ++i) {
+    ASSERT_EQ(AnswerAbout(rig_, qpn), Expected(qpn, PeerQuery::Process::kLives));
+  }
+}
+
+TEST_F(ForwarderPeersTest, ProcessThatHasEndedIsGone) {
+  const transport::Qpn qpn = QpOf(kBob, 7);
+  rig_.RunFor(Forwarder::kReattachWithin + transport::Milliseconds(2));
+  EXPECT_EQ(AnswerAbout(rig_, qpn), Expected(qpn, PeerQuery::Process::kLives));
+  rig_.forwarder.Remove(rig_.now, kBob);
+  EXPECT_EQ(AnswerAbout(rig_, qpn), Expected(qpn, PeerQuery::Process::kGone));
+  for (const transport::Qpn unknown : {QpOf(kBob + 1, 7), transport::Qpn{2}}) {
+    EXPECT_EQ(AnswerAbout(rig_, unknown), Expected(unknown, PeerQuery::Process::kGone));
+  }
+}
+
+// A stopped process does not come to a uroced that was started anew.
+TEST_F(ForwarderPeersTest, ProcessOfAnEarlierSwitchLivesForAMoment) {
+  const transport::Qpn qpn = QpOf(kBob, 7);
+  ForwarderRig anew;
+  anew.RunOnce();
+  EXPECT_EQ(AnswerAbout(anew, qpn), Expected(qpn, PeerQuery::Process::kLives));
+  anew.RunFor(Forwarder::kReattachWithin + transport::Milliseconds(2));
+  EXPECT_EQ(AnswerAbout(anew, qpn), Expected(qpn, PeerQuery::Process::kGone));
 }
 
 TEST_F(ForwarderPeersTest, ProcessesOfThisHostAreNotAsked) {

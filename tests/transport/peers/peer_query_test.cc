@@ -34,18 +34,21 @@ TEST(PeerQueryTest, QueryIsLaidOutAsDocumented) {
 }
 
 TEST(PeerQueryTest, AnswerIsTheQueryWithAnotherMethodAndTheFeatures) {
-  EXPECT_EQ(EmitPeerQuery(kQuery.Answer(0x123456)), Expected({{0, {1, 0x3c, 1, 0x81}},
-                                                              {8, {1, 2, 3, 4, 5, 6, 7, 8}},
-                                                              {16, {0x00, 0x10}},
-                                                              {20, {0, 0xab, 0xcd, 0xef}},
-                                                              {36, {0, 0x02, 0x75, 0x72}},
-                                                              {40, {0, 0x12, 0x34, 0x56}}}));
+  EXPECT_EQ(EmitPeerQuery(kQuery.Answer(0x123456, PeerQuery::Process::kRuns)),
+            Expected({{0, {1, 0x3c, 1, 0x81}},
+                      {8, {1, 2, 3, 4, 5, 6, 7, 8}},
+                      {16, {0x00, 0x10}},
+                      {20, {0, 0xab, 0xcd, 0xef}},
+                      {36, {0, 0x02, 0x75, 0x72}},
+                      {40, {3, 0x12, 0x34, 0x56}}}));
 }
 
 TEST(PeerQueryTest, EmittedIsParsed) {
   PeerQuery refusal = kQuery;
   refusal.kind = Kind::kRefusal;
-  for (const PeerQuery& query : {kQuery, kQuery.Answer(kOwnFeatures), refusal}) {
+  for (const PeerQuery& query : {kQuery, kQuery.Answer(kOwnFeatures), refusal,
+                                 kQuery.Answer(kOwnFeatures, PeerQuery::Process::kGone),
+                                 kQuery.Answer(kOwnFeatures, PeerQuery::Process::kLives)}) {
     const MadBytes mad = EmitPeerQuery(query);
     EXPECT_TRUE(IsOfPeerQueryClass(mad.data()));
     EXPECT_EQ(ParsePeerQuery(mad.data()), query);

@@ -63,7 +63,7 @@ class PeerTableTest : public testing::Test, public PeerTable::Listener {
 TEST_F(PeerTableTest, PeerThatAnswersSpeaksWhatItSays) {
   EXPECT_FALSE(Speaks(1));
   EXPECT_EQ(table_.NextDeadline(), kNever);
-  table_.Ask(AddressOf(1), {77});
+  table_.Ask(AddressOf(1));
   EXPECT_EQ(wanted_, 1);
   EXPECT_LE(table_.NextDeadline(), now_);
   const Queries queries = Run();
@@ -71,7 +71,7 @@ TEST_F(PeerTableTest, PeerThatAnswersSpeaksWhatItSays) {
   const auto& [address, query] = queries[0];
   EXPECT_EQ(address, AddressOf(1));
   EXPECT_EQ(query.kind, PeerQuery::Kind::kQuery);
-  EXPECT_EQ(query.qpn, Qpn{77});
+  EXPECT_FALSE(query.IsAboutProcess());
   EXPECT_EQ(BlockOfTransaction(query.transaction_id), kBlock);
   EXPECT_FALSE(Speaks(1));
   table_.OnAnswer(now_, GidOf(1), query.Answer(kOwnFeatures));
@@ -185,6 +185,42 @@ TEST_F(PeerTableTest, EthernetAddressThatBecomesKnownChangesNothing) {
   table_.OnAnswer(now_, GidOf(1), Run().at(0).second.Answer(kOwnFeatures));
   table_.OnNeighbor(GidOf(1), kMac);
   EXPECT_TRUE(Speaks(1));
+}
+
+TEST_F(PeerTableTest, ProcessIsAskedAboutOnceThePeerIsKnown) {
+  constexpr Qpn kQpn{7 * kMaxQps};
+  table_.AskAboutProcess(AddressOf(1), kQpn);
+  const Queries first = Run();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_FALSE(first[0].second.IsAboutProcess());
+  table_.OnAnswer(now_, GidOf(1), first[0].second.Answer(kOwnFeatures));
+  table_.AskAboutProcess(AddressOf(1), kQpn);
+  EXPECT_EQ(wanted_, 2);
+  EXPECT_LE(table_.NextDeadline(), now_);
+  const Queries second = Run();
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].second.qpn, kQpn);
+  table_.OnAnswer(now_, GidOf(1),
+                  second[0].second.Answer(kOwnFeatures, PeerQuery::Process::kLives));
+  EXPECT_TRUE(table_.StandsStill(GidOf(1), kQpn));
+  EXPECT_EQ(RunFor(PeerTable::kKnownFor), 0u);
+  EXPECT_EQ(table_.NextDeadline(), kNever) << "no timer runs on";
+  EXPECT_EQ(counters_.queries_sent, 2u);
+  EXPECT_EQ(counters_.ignored, 0u);
+}
+
+TEST_F(PeerTableTest, PeerThatDoesNotTellOfProcessesIsNotAskedAboutOne) {
+  Answer(1, static_cast<PeerFeatures>(kAcks));
+  table_.AskAboutProcess(AddressOf(1), {7 * kMaxQps});
+  EXPECT_TRUE(Run().empty());
+}
+
+// A process speaks for itself alone: the features are those of its host.
+TEST_F(PeerTableTest, AnswerAboutAProcessTellsNoFeatures) {
+  PeerQuery query = AskOne(1);
+  query.qpn = {7 * kMaxQps};
+  table_.OnAnswer(now_, GidOf(1), query.Answer(kOwnFeatures, PeerQuery::Process::kRuns));
+  EXPECT_FALSE(Speaks(1));
 }
 
 TEST_F(PeerTableTest, TableIsBoundedAndKeepsTheLatest) {
