@@ -170,9 +170,9 @@ std::vector<uint8_t> Pattern(size_t size, uint8_t salt) {
 }
 
 std::string Describe(const TransportHeaders& headers, size_t payload_bytes) {
-  static constexpr const char* kOperations[] = {"SEND",  "WRITE",       "READ",     "READ response",
-                                                "ACK",   "ATOMIC ack",  "CMP_SWAP", "FETCH_ADD",
-                                                "FLUSH", "ATOMIC_WRITE", "selective ACK"};
+  static constexpr const char* kOperations[] = {
+      "SEND",     "WRITE",     "READ",  "READ response", "ACK",          "ATOMIC ack",
+      "CMP_SWAP", "FETCH_ADD", "FLUSH", "ATOMIC_WRITE",  "selective ACK"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", " with immediate", " with invalidate"};
   static constexpr const char* kKinds[] = {"ACK", "RNR NAK", "reserved", "NAK"};

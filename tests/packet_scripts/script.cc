@@ -184,15 +184,15 @@ void Script::ExpectFrameDropped(DropReason expected, std::span<const uint8_t> fr
   }
 }
 
-void Script::AnswerPeerQuery(PeerFeatures features) {
+void Script::AnswerPeerQuery(PeerFeatures features, PeerQuery::Process process) {
   Advance({});
   ASSERT_TRUE(peer_query_.has_value());
   cm::MadAddress to;
   to.path.destination_gid = kOurGid;
   to.path.destination_mac = endpoint_.config().mac;
   std::vector<uint8_t> frame(kMaxFrameBytes);
-  frame.resize(EmitMadFrame(peer_address_.destination_mac, kPeerGid, to, EmitPeerQuery(peer_query_->Answer(features)),
-                            Psn(), frame));
+  frame.resize(EmitMadFrame(peer_address_.destination_mac, kPeerGid, to,
+                            EmitPeerQuery(peer_query_->Answer(features, process)), Psn(), frame));
   peer_query_.reset();
   EXPECT_EQ(InjectFrame(frame), DropReason::kNone);
 }

@@ -140,8 +140,10 @@ class Script {
   void ExpectEvent(EventType type, Location location = Location::current());
   void ExpectNoEvent(Location location = Location::current());
 
-  // The peer answers the query that was just sent, and has these features.
-  void AnswerPeerQuery(PeerFeatures features);
+  // The peer's host answers the query that was just sent: it has these features or, if that was the
+  // question, the process is in this state.
+  void AnswerPeerQuery(PeerFeatures features,
+                       PeerQuery::Process process = PeerQuery::Process::kNotTold);
 
   uint8_t* memory(uint64_t offset = 0) { return memory_.data() + offset; }
   std::vector<uint8_t> Bytes(uint64_t offset, size_t length) const;

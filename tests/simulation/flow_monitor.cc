@@ -189,8 +189,8 @@ void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
   }
   const auto skipped = static_cast<uint64_t>(begin - read->begin) * requester_.mtu_bytes;
   const uint64_t rest = read->reth.dma_length - skipped;
-  const bool is_right_length = requester_.is_selective ? request.reth.dma_length <= rest
-                                                       : request.reth.dma_length == rest;
+  const bool is_right_length =
+      requester_.is_selective ? request.reth.dma_length <= rest : request.reth.dma_length == rest;
   if (request.reth.virtual_address != read->reth.virtual_address + skipped || !is_right_length ||
       !(request.reth.rkey == read->reth.rkey)) {
     verdict_->Fail("QP ", qpn(), " goes on with a READ at other memory: psn ", request.psn.value());

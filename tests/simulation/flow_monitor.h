@@ -127,8 +127,8 @@ class FlowMonitor {
   bool peer_has_more_ = false;
   int64_t sent_end_ = 0;
   int64_t acknowledged_end_ = 0;
-  int64_t executed_end_ = 0;  // the requester knows that all before it were carried out
-  int64_t delivered_end_ = 0;                   // the responder got everything before this
+  int64_t executed_end_ = 0;   // the requester knows that all before it were carried out
+  int64_t delivered_end_ = 0;  // the responder got everything before this
   std::map<int64_t, int64_t> delivered_early_;  // begin and end of what it got behind a gap
   std::deque<AwaitedRead> reads_;
   std::optional<Reth> read_end_;  // where the data of the last new packet ends, if that is a READ

@@ -51,13 +51,14 @@ void FlowControl::OnLoss(Time now, uint32_t packets, uint32_t in_flight) {
   FollowLimits(now);
 }
 
-// What has left too early waits for its time at the new rate.
+// Packets that have left too early are made up for at the new rate.
 void FlowControl::FollowLimits(Time now) {
   const int64_t before = limits_.ns_a_packet;
   limits_ = control_->limits();
   if (next_send_ <= now || before == 0 || before == limits_.ns_a_packet) return;
   const double change = static_cast<double>(limits_.ns_a_packet) / static_cast<double>(before);
-  next_send_ = now + Duration{static_cast<int64_t>(static_cast<double>((next_send_ - now).ns) * change)};
+  next_send_ =
+      now + Duration{static_cast<int64_t>(static_cast<double>((next_send_ - now).ns) * change)};
 }
 
 uint32_t FlowControl::TakePermit(Time now, uint32_t sent) {

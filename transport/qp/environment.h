@@ -116,9 +116,9 @@ struct QpContext {
   // Whether the queue pair receives packets with this opcode: those of its service, an XRC target
   // only requests, an XRC initiator only responses. A raw packet queue pair has no service.
   bool Takes(const Opcode& opcode) const {
-    const bool is_ours = opcode.service == Service::kUroce ? is_reliable() : opcode.service == service();
-    return is_ours && !is_raw() &&
-           (!is_xrc() || opcode.IsResponse() != is_xrc_target());
+    const bool is_ours =
+        opcode.service == Service::kUroce ? is_reliable() : opcode.service == service();
+    return is_ours && !is_raw() && (!is_xrc() || opcode.IsResponse() != is_xrc_target());
   }
   // The header fields that all packets of the queue pair have in common (IBA C9-43, 17.2.8:
   // MigReq).

@@ -63,17 +63,16 @@ class Requester : private RequesterState {
     RestartTimer();
   }
   void FollowRate();  // ends the wait that the former rate demanded
-  // SQE -> RTS: forgets the failure that stopped the queue.
-  void Recover() { failed_ = false; }
+  void Recover() { failed_ = false; }  // SQE -> RTS
   void Reset();       // posted requests vanish without completion
   void OnPeerGone();  // the oldest request fails if it waits for a response
   // Completes every request as flushed, oldest first, with vendor error `why`.
   void Flush(VendorError why);
 
-  // Whether a request has packets that were not sent yet, and whether the next one may be sent now.
+  // Whether packets are to be sent, and whether the next one may be sent now.
   bool has_unsent() const { return cursor_ != queue_.back() || owes_repair_; }
   bool CanTransmit() const { return MayRepairNow() || (has_unsent() && MaySendNext()); }
-  // Builds the next request packet in `out`; 0 if there is none to be sent now.
+  // Builds the next request packet; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
   // Whether the request that was just posted is the only unsent one and a packet that is predicted,
   // and that packet then. 0, and nothing has changed, if its data cannot be read: BuildFrame then
@@ -86,9 +85,7 @@ class Requester : private RequesterState {
 
   // A timer is due: ACK timeout or RNR wait (IBA o9-85), the probe's or the pacer's.
   void OnDeadline(Time now);
-  Time deadline() const {
-    return std::min(std::min(deadline_, probe_at_), std::min(paced_until_, repair_at_));
-  }
+  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_, repair_at_}); }
 
   // The route of the next packet, if there is one; each datagram has its own.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -116,9 +113,8 @@ class Requester : private RequesterState {
   size_t EmitPredicted(Time now, SendWqe& wqe, const FrameRoom& out);
   bool AsksForAck(const SendWqe& wqe, bool ends_message) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
-  // A packet that was built; of no bytes if its request has failed.
   struct Built {
-    size_t frame_bytes = 0;
+    size_t frame_bytes = 0;  // of a packet that was built; 0: its request has failed
     uint32_t psns = 1;
     bool wants_response = true;
   };
@@ -127,8 +123,8 @@ class Requester : private RequesterState {
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t FailForGoneMemory(SendWqe& wqe);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
-  // In place of a number of pieces. No std::optional: compilers store and load it in parts of
-  // different sizes, and the processor stalls on that in every packet.
+  // In place of a number of pieces. No std::optional: it is stored and loaded in parts of different
+  // sizes, and the processor stalls on that in every packet.
   static constexpr size_t kUnreadable = SIZE_MAX;
   using Pieces = std::span<PayloadPiece, kMaxSges>;
   size_t FillData(SendWqe& wqe, bool is_repair, TransportHeaders& headers, Pieces pieces);
@@ -202,7 +198,6 @@ class Requester : private RequesterState {
   bool MayRepairNow() const {
     return owes_repair_ && !waits_for_receiver_ && !failed_ && paced_until_ == kNever;
   }
-  // Whether something is known of packets that are not acknowledged.
   bool is_selective() const { return scoreboard_ != nullptr && scoreboard_->is_open(); }
   Scoreboard* UseScoreboard();
   void ForgetArrivals();

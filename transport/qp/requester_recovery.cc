@@ -235,7 +235,8 @@ bool Requester::RepairAfterNak(Time now, bool is_counted) {
   Scoreboard* const board = UseScoreboard();
   if (board == nullptr || oldest_unacked_psn_ == next_psn_) return false;
   // The NAK may have been sent before the packet came that was sent again.
-  if (board->WasSentAgain(oldest_unacked_psn_, Time{now.ns - round_trip_.Shortest().ns})) return true;
+  if (board->WasSentAgain(oldest_unacked_psn_, Time{now.ns - round_trip_.Shortest().ns}))
+    return true;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return true;
   const Psn end = peer_tells_arrivals_ ? oldest_unacked_psn_ + 1 : next_psn_;
   const uint32_t lost = board->MarkLost(oldest_unacked_psn_, end);

@@ -17,8 +17,7 @@ bool Requester::IsAwaited(Psn psn) const {
 }
 
 // Writes response data to the memory of a request.
-SgeCursor::Result Requester::Place(SendWqe& wqe, uint64_t offset,
-                                          std::span<const uint8_t> bytes) {
+SgeCursor::Result Requester::Place(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
   if (wqe.data == SendWqe::Data::kOnePiece) [[likely]] {
     uint8_t* const target = qp_.environment.memory.LocalAddress(
         qp_.init.pd, wqe.lkey, wqe.address + offset, bytes.size(), AccessFlags::kLocalWrite);
@@ -52,7 +51,7 @@ bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool e
   const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
   const uint64_t index = offset / qp_.mtu_bytes();
   const bool ends_request = last || (index + 1) % wqe.read_piece() == 0;
-  // What is asked for once more may end anywhere.
+  // The responses to a repeated request may end anywhere.
   const bool is_right_end = ends == ends_request || is_selective();
   return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && is_right_end;
 }
@@ -114,8 +113,8 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
         result = OnNak(now, packet);
       } else {
         const Psn end = packet.psn + 1;
-        result = AcknowledgeUpTo(now, end) ? DropReason::kNone
-                                           : OnLostResponse(now, packet.psn, end);
+        result =
+            AcknowledgeUpTo(now, end) ? DropReason::kNone : OnLostResponse(now, packet.psn, end);
       }
   }
   if (scoreboard_ != nullptr) [[unlikely]]

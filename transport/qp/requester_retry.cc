@@ -26,6 +26,16 @@ bool HasPeerAnswered(const QpContext& qp, Time sent, Time now) {
   return config.peer_progress == nullptr || config.peer_progress->HasAnswered(route, sent, now);
 }
 
+// Whether the process of the peer on another host is known to live and to stand still. It is asked
+// about.
+bool StandsPeerStill(const QpContext& qp) {
+  if (qp.path.route() != Route::kWire) return false;
+  const AddressVector& address = qp.attributes.address;
+  const Qpn peer = qp.attributes.destination_qpn;
+  qp.environment.peers.AskAboutProcess(address, peer);
+  return qp.environment.peers.StandsStill(address.destination_gid, peer);
+}
+
 Duration LongestBackoff(uint8_t timeout) {
   const auto ack_timeout = AckTimeout(timeout);
   if (!ack_timeout) return kLongestSilence;
@@ -58,7 +68,8 @@ void Requester::RestartTimer() {
 // when the oldest packet had been sent.
 void Requester::OnAckTimeout(Time now, Time due) {
   const Duration timeout = AckTimeout(qp_.attributes.timeout).value_or(Duration{});
-  if (!HasPeerAnswered(qp_, {due.ns - timeout.ns}, now)) return ArmAckTimer(now);
+  const bool has_answered = HasPeerAnswered(qp_, {due.ns - timeout.ns}, now);
+  if (!has_answered || (StandsPeerStill(qp_) && retries_left_ == 0)) return ArmAckTimer(now);
   ++qp_.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
@@ -248,8 +259,8 @@ void Requester::UpdateWindow() {
   window_ = std::min(resend_window_, NormalWindow());
   if (is_selective()) [[unlikely]] {
     // Packets that have arrived or are lost are not in flight.
-    window_ = std::min(window_ + scoreboard_->arrived() + scoreboard_->lost(),
-                       Scoreboard::kPackets - 1);
+    window_ =
+        std::min(window_ + scoreboard_->arrived() + scoreboard_->lost(), Scoreboard::kPackets - 1);
     const int32_t room = peer_room_end_ ? peer_room_end_->DistanceFrom(oldest_unacked_psn_) : 0;
     if (room > 0) window_ = std::min(window_, static_cast<uint32_t>(room));
   } else {

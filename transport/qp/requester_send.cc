@@ -400,8 +400,7 @@ Requester::Built Requester::BuildRequest(Time now, SendWqe& wqe, uint32_t repair
   }
   Pace(now, wqe, frame_bytes);
   const bool is_acked_anyhow = qp_.peer_is_linked && headers.opcode.EndsMessage();
-  return {frame_bytes, psns,
-          headers.ack_request || is_acked_anyhow || HasOwnResponse(wqe.opcode)};
+  return {frame_bytes, psns, headers.ack_request || is_acked_anyhow || HasOwnResponse(wqe.opcode)};
 }
 
 // A frame that the application has built.

@@ -76,7 +76,7 @@ struct alignas(64) RequesterState {
   Pacer pacer_;
 
   std::unique_ptr<FlowControl> own_flow_control_;
-  // What has arrived of the packets in flight, if there is flow control; made after the first loss.
+  // Of the packets in flight, if there is flow control; made after the first loss.
   std::unique_ptr<Scoreboard> scoreboard_;
   // While something is known of packets in flight: all before it have been carried out, but not all
   // responses are here.
@@ -85,8 +85,8 @@ struct alignas(64) RequesterState {
   bool peer_tells_arrivals_ = false;  // by selective ACKs
   std::optional<Psn> probed_;         // the oldest packet when the peer was silent
   std::optional<Psn> reported_gap_;   // by the last selective ACK, without flow control
-  Psn sent_again_psn_;  // while packets are sent again: one beyond the last that was
-  Psn permit_begin_;    // packets from here on before permit_end_ may leave now
+  Psn sent_again_psn_;                // while packets are sent again: one beyond the last that was
+  Psn permit_begin_;                  // packets from here on before permit_end_ may leave now
   Psn permit_end_;
 };
 

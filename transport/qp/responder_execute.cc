@@ -50,8 +50,8 @@ DropReason Responder::OnRequest(Time now, const Packet& packet) {
     return OnDuplicate(packet);
   }
   const bool had_open_gap = qp_.has_open_gap;
-  const bool is_to_be_reported = acknowledge_ == Acknowledge::kSequenceNak ||
-                                 acknowledge_ == Acknowledge::kSelectiveAck;
+  const bool is_to_be_reported =
+      acknowledge_ == Acknowledge::kSequenceNak || acknowledge_ == Acknowledge::kSelectiveAck;
   const bool was_reported = nak_due_ == kNever && !is_to_be_reported;
   const DropReason result = OnExpected(packet);
   if (had_open_gap) [[unlikely]]
@@ -67,10 +67,9 @@ DropReason Responder::OnExpected(const Packet& packet) {
   }
   nak_sent_ = false;
   awaits_receive_ = false;
-  const bool owes_other_answer = acknowledge_ == Acknowledge::kSequenceNak ||
-                                 acknowledge_ == Acknowledge::kSelectiveAck ||
-                                 acknowledge_ == Acknowledge::kRnrNak ||
-                                 acknowledge_ == Acknowledge::kReady;
+  const bool owes_other_answer =
+      acknowledge_ == Acknowledge::kSequenceNak || acknowledge_ == Acknowledge::kSelectiveAck ||
+      acknowledge_ == Acknowledge::kRnrNak || acknowledge_ == Acknowledge::kReady;
   if (owes_other_answer) acknowledge_ = Acknowledge::kAck;
   Execute(packet, verdict.target);
   return DropReason::kNone;

@@ -151,9 +151,8 @@ size_t Responder::BuildSelectiveAck(const FrameRoom& out) {
   headers.aeth = {AckSyndrome(), msn_};
   std::array<uint8_t, SelectiveAck::kMaxBytes> bytes;
   SelectiveAck kept(bytes, early_packets_.RoomFrom(expected_psn_));
-  early_packets_.ForEach([&](Psn psn) {
-    (void)kept.Add(static_cast<uint32_t>(psn.DistanceFrom(expected_psn_)));
-  });
+  early_packets_.ForEach(
+      [&](Psn psn) { (void)kept.Add(static_cast<uint32_t>(psn.DistanceFrom(expected_psn_))); });
   const PayloadPiece payload = {bytes.data(), kept.length()};
   return qp_.path.builder().Emit(headers, {&payload, 1}, out);
 }

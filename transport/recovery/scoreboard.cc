@@ -65,9 +65,8 @@ void Scoreboard::OnHoleFilled(Time now, Psn psn, Duration shortest) {
     if (newest_.IsBefore(psn + 1)) newest_ = psn + 1;
     if (hole.overtaken != kNever) Learn(now - hole.overtaken);
   } else {
-    const bool is_newer =
-        hole.sent_again > newest_again_at_ ||
-        (hole.sent_again == newest_again_at_ && psn.IsAfter(newest_again_));
+    const bool is_newer = hole.sent_again > newest_again_at_ ||
+                          (hole.sent_again == newest_again_at_ && psn.IsAfter(newest_again_));
     if (is_newer) {
       newest_again_at_ = hole.sent_again;
       newest_again_ = psn;
@@ -134,7 +133,8 @@ void Scoreboard::ForEachHole(Visit visit) {
 
 Psn Scoreboard::first_lost() const {
   Psn psn = oldest_;
-  while (!lost_.Has(psn)) psn = psn.value() % 64 == 0 && lost_.WordOf(psn) == 0 ? psn + 64 : psn + 1;
+  while (!lost_.Has(psn))
+    psn = psn.value() % 64 == 0 && lost_.WordOf(psn) == 0 ? psn + 64 : psn + 1;
   return psn;
 }
 

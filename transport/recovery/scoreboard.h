@@ -13,7 +13,7 @@
 
 namespace uroce::transport {
 
-// What a requester knows of the packets that it has sent and that are not acknowledged yet. The
+// The packets that a requester has sent and that are not acknowledged yet: which have arrived. The
 // order in which packets leave is known; a packet is overtaken when one has arrived that left after
 // it, and lost when it has not arrived a while later (RFC 8985 finds losses so, too).
 //
@@ -60,8 +60,8 @@ class Scoreboard {
   void Overtake(Time now, Psn begin, Psn end);
   // All packets before `oldest` are acknowledged. Returns how many of these OnArrived has not told.
   uint32_t OnAcknowledged(Time now, Psn oldest, Duration shortest);
-  // The packets from `begin` on and before `end` are to be sent again: the peer asks for them, or is
-  // silent. Those that have arrived are not. Returns how many more are lost now.
+  // The packets from `begin` on and before `end` are to be sent again: the peer asks for them, or
+  // is silent. Those that have arrived are not. Returns how many more are lost now.
   uint32_t MarkLost(Psn begin, Psn end);
 
   // The lost packet with the lowest PSN, and how many follow it that are lost, too, up to `most`;
@@ -73,8 +73,9 @@ class Scoreboard {
   bool IsSettled(Psn psn) const { return IsKnown(psn) && settled_.Has(psn); }
 
   // Packets were sent again, or responses were asked for again. `next` is one beyond
-  // the last packet that was ever sent. A request that arrives then shows that all which left before
-  // had their chance to; a response shows nothing of those behind it, which the peer sends later.
+  // the last packet that was ever sent. A request that arrives then shows that all which left
+  // before had their chance to; a response shows nothing of those behind it, which the peer sends
+  // later.
   void OnSentAgain(Time now, Psn psn, uint32_t packets, Psn next, bool is_response);
 
   // Finds the packets that are lost now. Returns how many were not known to be. To be called after

@@ -16,9 +16,7 @@ enum class Service : uint8_t {
   kUnreliableDatagram = 3,
   kCongestionNotification = 4,
   kExtendedReliableConnection = 5,
-  // Manufacturer-specific opcodes (IBA table 38): packets that only devices of uroce exchange, and
-  // only those that have found each other.
-  kUroce = 6,
+  kUroce = 6,  // manufacturer-specific (IBA table 38): between hosts that have found each other
 };
 
 enum class Operation : uint8_t {
@@ -130,13 +128,12 @@ inline std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) {
 uint8_t EncodeOpcode(const Opcode& opcode);
 inline const OpcodeRow& RowOf(const Opcode& opcode) { return kOpcodeRows[EncodeOpcode(opcode)]; }
 
-// The services that have an operation: those of datagrams and connections, all connections, the
-// reliable ones, RC and XRC, or none of the specification's.
+// The services that have an operation: those of datagrams and connections, all connections, RC and
+// XRC, or none of the specification's.
 enum class Offer : uint8_t { kAll, kConnections, kReliable, kUroce };
 
-// One row an operation code, bits 4:0 of the BTH opcode (IBA table 38). The codes mean the same in
-// every service that has them. `name`: without that of the service; printer, captures and fault
-// scenarios use it.
+// One row an operation code, bits 4:0 of the BTH opcode (IBA table 38), the same in every service
+// that has it. `name`: without that of the service, for printer, captures and fault scenarios.
 struct OperationRow {
   uint8_t code;
   Operation operation;

@@ -12,8 +12,8 @@
 namespace uroce::transport {
 
 // The payload of a selective acknowledgement, a packet that only devices of uroce exchange: opcode
-// 0xde, BTH, AETH (an ACK, for credits and MSN), this. The PSN of the BTH is that of the packet that
-// the responder waits for: all before it are acknowledged, as by a NAK.
+// 0xde, BTH, AETH (an ACK, for credits and MSN), this. The PSN of the BTH is that of the packet
+// that the responder waits for: all before it are acknowledged, as by a NAK.
 //
 //   0  room: requests from that PSN on are kept, so many at most | reserved, 0
 //   4  one bit for each of the packets behind it, most significant bit first: 1, it is kept

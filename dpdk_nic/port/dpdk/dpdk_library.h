@@ -19,7 +19,7 @@
 namespace uroce::nic {
 
 // Changes with every change of what crosses the border; tests/tools/dpdk_border_test.py checks.
-inline constexpr uint32_t kDpdkLibraryAbi = 12;
+inline constexpr uint32_t kDpdkLibraryAbi = 13;
 
 // The compilers of both sides have to agree on the layout of std::span, which is another in
 // libstdc++ before release 11.

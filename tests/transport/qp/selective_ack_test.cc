@@ -1,5 +1,7 @@
 // Losses on a network: only what is missing is sent, or asked for, again.
 
+#include "transport/wire/selective_ack.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "tests/packet_scripts/script.h"
-#include "transport/wire/selective_ack.h"
 
 namespace uroce::transport::packet_scripts {
 namespace {
@@ -147,8 +148,7 @@ TEST_F(SelectiveAckTest, MissingResponsesOfAReadAreAskedForAgain) {
   Respond(Position::kLast, 3, 3);
   script_.ExpectNoCompletion();
   LetOvertakenPacketsBeLost();
-  script_.ExpectSent(
-      Read(Number(1), Script::kPeerAddress + 256, Script::kPeerRkey, 2 * 256));
+  script_.ExpectSent(Read(Number(1), Script::kPeerAddress + 256, Script::kPeerRkey, 2 * 256));
   script_.ExpectNothingSent();
   Respond(Position::kFirst, 1, 1);
   Respond(Position::kLast, 2, 2);
@@ -304,6 +304,7 @@ TEST_F(ArrivalTest, PeerIsToldWhatHasArrived) {
   WriteAt(3);
   script_.ExpectSent(Sack(first_ + 5, {2}, 34));
   WriteAt(5);
+  script_.ExpectSent(Sack(first_ + 6, {1}, 33));
   WriteAt(6);
   script_.ExpectSent(Ack(first_ + 7));
   script_.ExpectNothingSent();
@@ -324,15 +325,46 @@ TEST_F(ArrivalTest, OtherDevicesGetNaks) {
 TEST_F(ArrivalTest, DroppedPacketIsReportedByANak) {
   FindThePeer();
   for (uint32_t number = 4; number < 4 + 33; ++number) {
-    script_.Inject(Write(Position::kOnly, first_ + number, Script::Address(number), script_.rkey(), 1)
-                       .With(std::vector<uint8_t>{'x'})
-                       .AckRequest(false));
+    script_.Inject(
+        Write(Position::kOnly, first_ + number, Script::Address(number), script_.rkey(), 1)
+            .With(std::vector<uint8_t>{'x'})
+            .AckRequest(false));
   }
   script_.TakeSent();
   WriteAt(3);
   // 32 were kept: half of the pool. The peer does not know of the one that was dropped.
   script_.ExpectSent(Nak(first_ + 36, NakCode::kPsnSequenceError));
   script_.ExpectNothingSent();
+}
+
+// The process of the peer stands still, and uroced says so.
+TEST(StoppedPeerTest, LastRetryWaitsForAProcessThatStandsStill) {
+  constexpr Duration kTimeout = Milliseconds(68);
+  Script script({.retry_count = 2, .features = kOwnFeatures});
+  script.PostWrite(1, 0, 8);
+  script.Advance(kTimeout);
+  script.AnswerPeerQuery(kOwnFeatures);
+  for (int i = 0; i < 20; ++i) {
+    script.Advance(kTimeout);
+    script.AnswerPeerQuery(kOwnFeatures, PeerQuery::Process::kLives);
+  }
+  script.ExpectNoCompletion();
+  script.TakeSent();
+  script.Inject(Ack(script.first_psn()));
+  script.ExpectCompletion(1);
+}
+
+TEST(StoppedPeerTest, ProcessThatIsGoneIsNotWaitedFor) {
+  constexpr Duration kTimeout = Milliseconds(68);
+  Script script({.retry_count = 2, .features = kOwnFeatures});
+  script.PostWrite(1, 0, 8);
+  script.Advance(kTimeout);
+  script.AnswerPeerQuery(kOwnFeatures);
+  script.Advance(kTimeout);
+  script.AnswerPeerQuery(kOwnFeatures, PeerQuery::Process::kGone);
+  script.Advance(kTimeout);
+  script.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  script.TakeSent();
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_F(ScoreboardTest, WhatIsSentAgainIsLostOnlyWhenOvertakenOnceMore) {
   SendAgain(1, 10);
   EXPECT_TRUE(board_.WasSentAgain(Packet(0), now_));
   EXPECT_FALSE(board_.WasSentAgain(Packet(0), now_ + Duration{1}));
-  // What left before shows nothing.
+  // Packets that left before show nothing.
   now_ = now_ + kRoundTrip * 2;
   for (uint32_t i = 3; i < 10; ++i) board_.OnArrived(now_, Packet(i), kRoundTrip);
   now_ = now_ + kRoundTrip;
