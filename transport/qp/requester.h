@@ -62,10 +62,10 @@ class Requester : private RequesterState {
     RestoreRetries();
     RestartTimer();
   }
-  void FollowRate();  // ends the wait that the former rate demanded
+  void FollowRate();                   // ends the wait that the former rate demanded
   void Recover() { failed_ = false; }  // SQE -> RTS
-  void Reset();       // posted requests vanish without completion
-  void OnPeerGone();  // the oldest request fails if it waits for a response
+  void Reset();                        // posted requests vanish without completion
+  void OnPeerGone();                   // the oldest request fails if it waits for a response
   // Completes every request as flushed, oldest first, with vendor error `why`.
   void Flush(VendorError why);
 
@@ -91,8 +91,7 @@ class Requester : private RequesterState {
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
   // A request completed in error: the queue pair has to go to ERR, or to SQE if it is unreliable.
   bool failed() const { return failed_; }
-  // Every request that was started has completed.
-  bool IsDrained() const;
+  bool IsDrained() const;  // every request that was started has completed
 
  private:
   // requester_send.cc
@@ -191,6 +190,7 @@ class Requester : private RequesterState {
   void GoBack();
   uint32_t FindOldest() const;
   uint32_t PacketsInFlight() const;
+  uint32_t CountReadCredits();
   uint32_t ReadCreditsInFlight(const SendWqe& wqe) const;
   void ArmAckTimer(Time now);
 

@@ -31,9 +31,13 @@ Scoreboard* Requester::UseScoreboard() {
   return scoreboard_.get();
 }
 
-// All packets from the oldest on will be sent once more, or none.
+// Nothing is known any more of the packets from the oldest on. READs whose credit was freed, as all
+// responses had arrived, wait for these again.
 void Requester::ForgetArrivals() {
-  if (scoreboard_ != nullptr) scoreboard_->Restart(oldest_unacked_psn_);
+  if (is_selective()) {
+    scoreboard_->Restart(oldest_unacked_psn_);
+    (void)CountReadCredits();
+  }
   owes_repair_ = false;
   repair_at_ = kNever;
   probed_.reset();

@@ -288,13 +288,21 @@ void Requester::ContinueAfterFlight() {
   resend_window_ = kNoResend;
   next_psn_ = permit_begin_ = permit_end_ = sent_psn_;
   UpdateWindow();
+  cursor_ = CountReadCredits();
+}
+
+// Takes all that was ever sent for outstanding. Returns the number of the request that sent_psn_
+// belongs to.
+uint32_t Requester::CountReadCredits() {
   read_credits_used_ = 0;
-  for (cursor_ = queue_.front(); cursor_ != queue_.back(); ++cursor_) {
-    const SendWqe& wqe = queue_[cursor_];
+  uint32_t number = queue_.front();
+  for (; number != queue_.back(); ++number) {
+    const SendWqe& wqe = queue_[number];
     if (!wqe.started || wqe.failed) break;
     read_credits_used_ += ReadCreditsInFlight(wqe);
     if (wqe.Contains(sent_psn_)) break;
   }
+  return number;
 }
 
 // How many of max_rd_atomic are occupied if all of `wqe` that was ever sent waits for responses.
