@@ -80,16 +80,16 @@ class Requester : private RequesterState {
   bool MaySendAtOnce() const;
   size_t BuildAtOnce(Time now, const FrameRoom& out);
 
-  // An ACK, NAK, READ response or atomic response.
-  DropReason OnResponse(Time now, const Packet& packet);
+  DropReason OnResponse(Time now, const Packet& packet);  // also a NAK
 
-  // A timer is due: ACK timeout or RNR wait (IBA o9-85), the probe's or the pacer's.
-  void OnDeadline(Time now);
-  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_, repair_at_}); }
+  void OnDeadline(Time now);  // ACK timeout, RNR wait (IBA o9-85), the probe's or the pacer's
+  Time deadline() const {
+    return std::min(std::min(deadline_, probe_at_), std::min(paced_until_, repair_at_));
+  }
 
   // The route of the next packet, if there is one; each datagram has its own.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
-  // A request completed in error: the queue pair has to go to ERR, or to SQE if it is unreliable.
+  // A request completed in error: the queue pair has to go to ERR; to SQE if it is unreliable.
   bool failed() const { return failed_; }
   bool IsDrained() const;  // every request that was started has completed
 
@@ -146,6 +146,7 @@ class Requester : private RequesterState {
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const;
+  bool PlaceEarly(SendWqe& wqe, const Packet& packet);
   void TakeResponse(Time now, SendWqe& wqe, Psn psn);
   SgeCursor::Result Place(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
@@ -204,7 +205,6 @@ class Requester : private RequesterState {
   DropReason OnSelectiveAck(Time now, const Packet& packet);
   DropReason OnEarlyResponse(Time now, const Packet& packet);
   static Psn EndOfPiece(const SendWqe& wqe, Psn psn);
-  bool PlaceEarly(SendWqe& wqe, const Packet& packet);
   void FreeCreditOfPiece(const SendWqe& wqe, Psn psn);
   bool RepeatsPeerAnyRead();
   void NoteExecuted(Time now, Psn end);

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "transport/qp/requester.h"
@@ -72,7 +70,7 @@ DropReason Requester::OnSelectiveAck(Time now, const Packet& packet) {
   Psn missing = packet.psn;
   kept->ForEach([&](uint32_t distance) {
     const Psn psn = packet.psn + distance;
-    if (!IsAwaited(psn) || !psn.IsBefore(next_psn_)) return;
+    if (psn.IsBefore(oldest_unacked_psn_) || !psn.IsBefore(next_psn_)) return;
     board->Overtake(now, missing, psn);
     missing = psn + 1;
     if (read_credits_used_ != 0) {
@@ -142,22 +140,6 @@ Psn Requester::EndOfPiece(const SendWqe& wqe, Psn psn) {
   const uint32_t index = psn.DistanceFrom(wqe.first_psn) & Psn::kMask;
   const uint32_t begin = index & ~(wqe.read_piece() - 1);
   return wqe.first_psn + std::min(begin + wqe.read_piece(), wqe.psn_count);
-}
-
-bool Requester::PlaceEarly(SendWqe& wqe, const Packet& packet) {
-  if (!wqe.Contains(packet.psn) || !HasOwnResponse(wqe.opcode)) return false;
-  const bool is_atomic = packet.opcode.operation == Operation::kAtomicAcknowledge;
-  if (is_atomic != IsAtomic(wqe.opcode)) return false;
-  if (is_atomic) {
-    std::array<uint8_t, sizeof packet.atomic_original> bytes;
-    std::memcpy(bytes.data(), &packet.atomic_original, bytes.size());
-    return Place(wqe, 0, bytes) == SgeCursor::Result::kOk;
-  }
-  if (!IsNextResponse(wqe, packet.psn, packet.payload.size(), packet.opcode.EndsMessage())) {
-    return false;
-  }
-  return !ReturnsData(wqe.opcode) ||
-         Place(wqe, OffsetOf(wqe, packet.psn), packet.payload) == SgeCursor::Result::kOk;
 }
 
 // The peer has carried out all requests before `end`: those without a response of their own have

@@ -12,12 +12,13 @@
 namespace uroce::transport {
 // Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
 // duplicate responses).
-bool Requester::IsAwaited(Psn psn) const {
+inline bool Requester::IsAwaited(Psn psn) const {
   return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
 }
 
 // Writes response data to the memory of a request.
-SgeCursor::Result Requester::Place(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
+inline SgeCursor::Result Requester::Place(SendWqe& wqe, uint64_t offset,
+                                          std::span<const uint8_t> bytes) {
   if (wqe.data == SendWqe::Data::kOnePiece) [[likely]] {
     uint8_t* const target = qp_.environment.memory.LocalAddress(
         qp_.init.pd, wqe.lkey, wqe.address + offset, bytes.size(), AccessFlags::kLocalWrite);
@@ -45,7 +46,7 @@ inline bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset,
 
 // Whether a packet of so many bytes is the one of the response to `wqe` that has this PSN. A
 // response ends where the request that asked for it ends, and there only.
-bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
+inline bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
   const uint64_t offset = OffsetOf(wqe, psn);
   const bool last = psn + 1 == wqe.end_psn();
   const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
@@ -54,6 +55,23 @@ bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool e
   // The responses to a repeated request may end anywhere.
   const bool is_right_end = ends == ends_request || is_selective();
   return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && is_right_end;
+}
+
+// Places a response to a request that is not the oldest. False if that is not possible.
+bool Requester::PlaceEarly(SendWqe& wqe, const Packet& packet) {
+  if (!wqe.Contains(packet.psn) || !HasOwnResponse(wqe.opcode)) return false;
+  const bool is_atomic = packet.opcode.operation == Operation::kAtomicAcknowledge;
+  if (is_atomic != IsAtomic(wqe.opcode)) return false;
+  if (is_atomic) {
+    std::array<uint8_t, sizeof packet.atomic_original> bytes;
+    std::memcpy(bytes.data(), &packet.atomic_original, bytes.size());
+    return Place(wqe, 0, bytes) == SgeCursor::Result::kOk;
+  }
+  if (!IsNextResponse(wqe, packet.psn, packet.payload.size(), packet.opcode.EndsMessage())) {
+    return false;
+  }
+  return !ReturnsData(wqe.opcode) ||
+         Place(wqe, OffsetOf(wqe, packet.psn), packet.payload) == SgeCursor::Result::kOk;
 }
 
 // The packet of the response to the oldest request that has this PSN has arrived.
