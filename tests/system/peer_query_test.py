@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import zlib
 
 from harness import report
@@ -25,6 +26,7 @@ QUEUE_PAIR_1 = struct.pack(">II", 0x80010000, 1)  # the Q_Key, and the source
 GONE, LIVES, RUNS = 1, 2, 3
 DEVICE, ASKER = range(2)  # hosts
 QUIET_SECONDS = 0.3
+STOPPED_SECONDS = 2  # several times as long as the retries of a connection take
 
 
 def packet(source, destination, qpn):
@@ -105,6 +107,19 @@ class PeerQueryTest(InstallationTestCase):
             wait_for(lambda: self.answers_about(qpn) == [LIVES, RUNS], "ran again")
             os.kill(pid, signal.SIGKILL)
             wait_for(lambda: self.answers_about(qpn) == [GONE], "was gone")
+
+    def test_request_waits_for_a_process_that_is_stopped(self):
+        with Agent(self, DEVICE) as agent, Agent(self, ASKER) as other:
+            number, _ = join(agent, other)
+            self.assertEqual(agent.write(number, 1, 1000).status, "SUCCESS")
+            fabric = status(self.installation, FABRIC,
+                            self.network.hosts[ASKER].namespace.prefix)
+            stopped = fabric["clients"][0]["pid"]
+            os.kill(stopped, signal.SIGSTOP)
+            wake = threading.Timer(STOPPED_SECONDS, os.kill, (stopped, signal.SIGCONT))
+            wake.start()
+            self.assertEqual(agent.write(number, 2, 1000).status, "SUCCESS")
+            wake.join()
 
 
 if __name__ == "__main__":
