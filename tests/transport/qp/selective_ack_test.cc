@@ -210,6 +210,31 @@ TEST_F(SelectiveAckTest, LostReadRequestIsSentAgainWhole) {
   for (const uint64_t wr_id : {2, 3}) script_.ExpectCompletion(wr_id);
 }
 
+// IBA C9-148: the peer counts requests, so one that it may not have executed is not cut.
+TEST(SilentPeerTest, ReadOfWhichNothingIsKnownIsAskedForWhole) {
+  Script script({.probes = true, .congestion = Congestion::kModel});
+  script.PostRead(1, 0, 4 * 256);
+  script.TakeSent();
+  script.Advance(Milliseconds(51));
+  const PacketSpec whole =
+      Read(script.first_psn(), Script::kPeerAddress, Script::kPeerRkey, 4 * 256);
+  script.ExpectSent(whole);
+  script.ExpectNothingSent();
+  script.Inject(ReadResponse(Position::kFirst, script.first_psn()).With(Pattern(256)));
+  script.TakeSent();
+  // Expect: executed as it is now known to be, only the rest.
+  script.Advance(Milliseconds(200));
+  const PacketSpec rest = script.TakeSent().at(0);
+  EXPECT_EQ(rest.psn, script.first_psn() + 1);
+  EXPECT_LT(rest.reth.dma_length, 4u * 256);
+  for (uint32_t i = 1; i < 4; ++i) {
+    script.Inject(ReadResponse(i == 3 ? Position::kLast : Position::kMiddle, script.first_psn() + i)
+                      .With(Pattern(256)));
+  }
+  script.ExpectCompletion(1);
+  script.TakeSent();
+}
+
 TEST_F(SelectiveAckTest, ResultsOfAtomicsMayComeInAnyOrder) {
   script_.PostFetchAdd(++posted_, 0, 1);
   script_.PostFetchAdd(++posted_, 8, 1);
