@@ -28,10 +28,10 @@ constexpr bool Has(PeerFeatures features, PeerFeature feature) {
 }
 
 // A MAD by which one device finds out whether another one is uroce, or whether a process there
-// stands still, and its answer. The class is a
-// vendor-specific one of the upper range, whose MADs name the vendor by an OUI (chapter 16.5 of the
-// specification; struct ib_vendor_mad of Linux). Any other device ignores the query, or refuses it
-// as Linux does: it returns the query as kGetResponse with a status.
+// stands still, and its answer. The class is a vendor-specific one of the upper range, whose MADs
+// name the vendor by an OUI (chapter 16.5 of the specification; struct ib_vendor_mad of Linux). Any
+// other device ignores the query, or refuses it as Linux does: it returns the query as kGetResponse
+// with a status.
 //
 //   0  the common MAD header, 24 bytes (wire/mad.h):
 //        base version 1, class 0x3c, class version 1, method: query kGet, answer kGetResponse

@@ -66,6 +66,12 @@ class PeerTable {
   // Has the peer asked unless it is being asked, has answered or was silent lately. `address` is
   // that of a connection over the wire. The first call allocates.
   void Ask(const AddressVector& address);
+  // Speaks; if that is not known, the peer is asked.
+  bool FindOut(const AddressVector& address, PeerFeature feature) {
+    if (Speaks(address.destination_gid, feature)) return true;
+    Ask(address);
+    return false;
+  }
 
   // Whether the process that has the queue pair there lives and stands still (PeerProcesses).
   // AskAboutProcess is called when it is silent, some time before. A peer that was not asked yet is

@@ -167,7 +167,7 @@ class Requester : private RequesterState {
   void ReleaseReadCredit(Psn psn);
   // Of the packet with this PSN in the message of `wqe`.
   uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const {
-    return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
+    return uint64_t{wqe.IndexOf(psn)} * qp_.mtu_bytes();
   }
 
   // requester_retry.cc
@@ -204,9 +204,7 @@ class Requester : private RequesterState {
   void ForgetArrivals();
   DropReason OnSelectiveAck(Time now, const Packet& packet);
   DropReason OnEarlyResponse(Time now, const Packet& packet);
-  static Psn EndOfPiece(const SendWqe& wqe, Psn psn);
   void FreeCreditOfPiece(const SendWqe& wqe, Psn psn);
-  bool RepeatsPeerAnyRead();
   void NoteExecuted(Time now, Psn end);
   bool TakeArrived(const SendWqe& wqe, Psn& reached);
   void FollowArrivals(Time now);

@@ -77,7 +77,7 @@ DropReason Requester::OnSelectiveAck(Time now, const Packet& packet) {
       const SendWqe& wqe = queue_[FindRequest(psn)];
       // The peer has the request, and will answer it when the gap is closed.
       if (HasOwnResponse(wqe.opcode)) {
-        missing = EndOfPiece(wqe, psn);
+        missing = wqe.PieceEnd(psn);
         return;
       }
     }
@@ -114,32 +114,16 @@ DropReason Requester::OnEarlyResponse(Time now, const Packet& packet) {
 // next request may follow, although others before it wait for lost responses. Not to a peer that
 // remembers only the last max_dest_rd_atomic requests for duplicates, as rxe does.
 void Requester::FreeCreditOfPiece(const SendWqe& wqe, Psn psn) {
-  const uint32_t index = psn.DistanceFrom(wqe.first_psn) & Psn::kMask;
-  const Psn begin = psn - index % wqe.read_piece();
-  const Psn end = EndOfPiece(wqe, psn);
-  for (Psn other = begin; other != end; ++other) {
+  const Psn end = wqe.PieceEnd(psn);
+  for (Psn other = wqe.PieceBegin(psn); other != end; ++other) {
     if (!other.IsBefore(oldest_unacked_psn_) && !scoreboard_->HasArrived(other)) return;
   }
   const Psn last = end - 1;
-  if (scoreboard_->IsSettled(last) || !RepeatsPeerAnyRead()) return;
+  if (scoreboard_->IsSettled(last)) return;
+  const AddressVector& address = qp_.attributes.address;
+  if (!qp_.environment.peers.FindOut(address, PeerFeature::kRepeatsReads)) return;
   scoreboard_->Settle(last);
   ReleaseReadCredit(last);
-}
-
-// If that is not known yet, the peer is asked.
-bool Requester::RepeatsPeerAnyRead() {
-  const AddressVector& address = qp_.attributes.address;
-  PeerTable& peers = qp_.environment.peers;
-  if (peers.Speaks(address.destination_gid, PeerFeature::kRepeatsReads)) return true;
-  peers.Ask(address);
-  return false;
-}
-
-// One beyond the last response to the same request packet as the one with this PSN.
-Psn Requester::EndOfPiece(const SendWqe& wqe, Psn psn) {
-  const uint32_t index = psn.DistanceFrom(wqe.first_psn) & Psn::kMask;
-  const uint32_t begin = index & ~(wqe.read_piece() - 1);
-  return wqe.first_psn + std::min(begin + wqe.read_piece(), wqe.psn_count);
 }
 
 // The peer has carried out all requests before `end`: those without a response of their own have
@@ -167,8 +151,7 @@ void Requester::NoteExecuted(Time now, Psn end) {
 // at the end of the request.
 bool Requester::TakeArrived(const SendWqe& wqe, Psn& reached) {
   while (reached != wqe.end_psn() && scoreboard_->HasArrived(reached)) {
-    const auto index = static_cast<uint32_t>(reached.DistanceFrom(wqe.first_psn)) & Psn::kMask;
-    const bool ends_piece = reached + 1 == wqe.end_psn() || (index + 1) % wqe.read_piece() == 0;
+    const bool ends_piece = reached + 1 == wqe.PieceEnd(reached);
     if (ends_piece && !scoreboard_->IsSettled(reached)) ReleaseReadCredit(reached);
     ++reached;
   }
@@ -235,13 +218,12 @@ bool Requester::RepairAfterNak(Time now, bool is_counted) {
 
 // How many PSNs the packet takes that repairs the lost one. Of a READ request that the peer has
 // executed, only lost responses are asked for again; one that it may not have executed is the same
-// once more, as the peer counts requests.
+// once more, as the peer counts requests (IBA C9-148).
 uint32_t Requester::RepairedPsns(const SendWqe& wqe, Psn psn) const {
   if (wqe.opcode != SendOpcode::kRdmaRead) return 1;
-  const uint32_t index = psn.DistanceFrom(wqe.first_psn) & Psn::kMask;
-  const Psn begin = psn - index % wqe.read_piece();
-  const auto rest = static_cast<uint32_t>(EndOfPiece(wqe, psn).DistanceFrom(psn));
-  return executed_end_.IsAfter(begin) ? scoreboard_->CountLostFrom(psn, rest) : rest;
+  const auto rest = static_cast<uint32_t>(wqe.PieceEnd(psn).DistanceFrom(psn));
+  const bool is_executed = executed_end_.IsAfter(wqe.PieceBegin(psn));
+  return is_executed ? scoreboard_->CountLostFrom(psn, rest) : rest;
 }
 
 // Sends the first lost packet again, or asks once more for the first responses that are lost. 0 if

@@ -308,10 +308,7 @@ uint32_t Requester::CountReadCredits() {
 // How many of max_rd_atomic are occupied if all of `wqe` that was ever sent waits for responses.
 uint32_t Requester::ReadCreditsInFlight(const SendWqe& wqe) const {
   if (!HasOwnResponse(wqe.opcode)) return 0;
-  const auto index = [&wqe](Psn psn) {
-    const uint32_t distance = (psn.value() - wqe.first_psn.value()) & Psn::kMask;
-    return std::min(distance, wqe.psn_count);
-  };
+  const auto index = [&wqe](Psn psn) { return std::min(wqe.IndexOf(psn), wqe.psn_count); };
   const uint32_t begin = wqe.Contains(oldest_unacked_psn_) ? index(oldest_unacked_psn_) : 0;
   return wqe.PiecesBetween(begin, index(sent_psn_));
 }

@@ -67,14 +67,11 @@ void Responder::ReportGap() {
   acknowledge_ = is_selective ? Acknowledge::kSelectiveAck : Acknowledge::kSequenceNak;
 }
 
-// Whether the peer is known to understand them. If that is not known yet, it is asked.
+// Whether the peer is known to understand them.
 bool Responder::SendsSelectiveAcks() {
   if (qp_.path.route() != Route::kWire) return false;
   const AddressVector& address = qp_.attributes.address;
-  PeerTable& peers = qp_.environment.peers;
-  if (peers.Speaks(address.destination_gid, PeerFeature::kSelectiveAcks)) return true;
-  peers.Ask(address);
-  return false;
+  return qp_.environment.peers.FindOut(address, PeerFeature::kSelectiveAcks);
 }
 
 void Responder::CloseGap() {

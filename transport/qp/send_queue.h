@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -68,9 +69,8 @@ struct alignas(64) SendWqe : SendWqeState {
   }
   Psn end_psn() const { return first_psn + psn_count; }
   // Counted up from first_psn: a message may take half of all PSNs.
-  bool Contains(Psn psn) const {
-    return ((psn.value() - first_psn.value()) & Psn::kMask) < psn_count;
-  }
+  uint32_t IndexOf(Psn psn) const { return (psn.value() - first_psn.value()) & Psn::kMask; }
+  bool Contains(Psn psn) const { return IndexOf(psn) < psn_count; }
   // Messages to the responder: a READ is one a piece. Valid once the request was started.
   uint32_t message_count() const {
     if (IsLocal(opcode)) return 0;
@@ -80,6 +80,13 @@ struct alignas(64) SendWqe : SendWqeState {
   }
   void SplitRead(uint8_t piece_log2) { read_piece_log2 = piece_log2 & 31; }
   uint32_t read_piece() const { return 1u << read_piece_log2; }
+  // The PSNs of the piece that `psn` is in, from begin on and before end. Without pieces it is
+  // alone.
+  Psn PieceBegin(Psn psn) const { return psn - IndexOf(psn) % read_piece(); }
+  Psn PieceEnd(Psn psn) const {
+    const uint32_t begin = IndexOf(psn) & ~(read_piece() - 1);
+    return first_psn + std::min(begin + read_piece(), psn_count);
+  }
   // How many pieces contain packets from `begin` on and before `end`, both counted from first_psn.
   uint32_t PiecesBetween(uint32_t begin, uint32_t end) const {
     return begin >= end ? 0 : ((end - 1) >> read_piece_log2) - (begin >> read_piece_log2) + 1;
