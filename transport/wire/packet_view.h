@@ -29,7 +29,7 @@ struct PacketView {
   uint8_t opcode() const { return HighByte(first_word); }
   Qpn destination_qpn() const { return {Low24(second_word)}; }
   Psn psn() const { return Psn(third_word); }
-  Bth bth() const { return ParseBth(first_word, second_word, third_word); }
+  [[gnu::always_inline]] Bth bth() const { return ParseBth(first_word, second_word, third_word); }
   bool has_known_version() const { return (first_word & 0x000f'0000) == 0; }
   // Whether it is a packet of the default partition, and has the version that there is. The
   // membership bit of the P_Key is not compared (IBA 10.9.3): a connection whose headers are
