@@ -19,8 +19,12 @@ inline constexpr Gid kOurGid = Gid::FromIpv4({10, 0, 0, 1});
 inline constexpr Gid kPeerGid = Gid::FromIpv4({10, 0, 0, 2});
 inline constexpr Gid kUnknownPeerGid = Gid::FromIpv4({10, 0, 0, 3});
 
+// An endpoint that asks no peer what it speaks, so that all it sends belongs to a queue pair.
 inline EndpointConfig FuzzEndpointConfig() {
-  return {.mac = kOurMac, .gids = {Gid::LinkLocal(kOurMac), kOurGid}, .qpn_count = 64};
+  return {.mac = kOurMac,
+          .gids = {Gid::LinkLocal(kOurMac), kOurGid},
+          .qpn_count = 64,
+          .features = 0};
 }
 
 // The frame in which `source` sends a packet to the endpoint under test.

@@ -5,6 +5,8 @@
 
 #include "tests/fuzz/require.h"
 #include "transport/limits.h"
+#include "transport/wire/frame_parser.h"
+#include "transport/wire/mad.h"
 
 namespace uroce::transport {
 namespace {
@@ -254,7 +256,7 @@ void VerbsHost::RequireGuards() const {
   UROCE_REQUIRE(std::ranges::all_of(memory.last(kGuardBytes), is_guard));
 }
 
-void VerbsHost::Finish() {
+void VerbsHost::Finish(Time now) {
   PollAll();
   for (QpSlot& slot : qps_) {
     if (slot.qp == nullptr) continue;
@@ -276,6 +278,13 @@ void VerbsHost::Finish() {
   }
   for (CqSlot& slot : cqs_) {
     if (slot.cq != nullptr) endpoint_.DestroyCompletionQueue(std::move(slot.cq));
+  }
+  // What is left asks the other host what it speaks, or answers that.
+  std::array<uint8_t, kMaxFrameBytes> frame;
+  while (const size_t bytes = endpoint_.PollTransmit(now, Route::kWire, frame)) {
+    Packet packet;
+    UROCE_REQUIRE(ParseFrame(std::span(frame).first(bytes), packet) == DropReason::kNone);
+    UROCE_REQUIRE(packet.destination_qpn == kGeneralServicesQpn);
   }
   UROCE_REQUIRE(!endpoint_.HasTransmit(Route::kWire) && !endpoint_.HasTransmit(Route::kLoopback));
 }

@@ -33,7 +33,7 @@ class VerbsHost {
   void TakeEvents();
   void PollAll();
   // Moves every queue pair to ERR, accounts for every request, destroys everything.
-  void Finish();
+  void Finish(Time now);
 
   // verbs_modify.cc
   // Modifies to the next state towards RTS and beyond, connected to a queue pair of `peer`.

@@ -139,7 +139,7 @@ void VerbsFuzz::PassTime(Record& record) {
 }
 
 void VerbsFuzz::Finish() {
-  for (VerbsHost& host : hosts_) host.Finish();
+  for (VerbsHost& host : hosts_) host.Finish(now_);
 }
 
 }  // namespace
