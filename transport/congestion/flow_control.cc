@@ -21,7 +21,9 @@ void FlowControl::Restart() {
   control_->Restart();
   limits_ = control_->limits();
   next_send_ = {};
-  was_refused_ = false;
+  was_refused_ = was_late_ = false;
+  late_psn_.reset();
+  made_up_ = {};
   meter_.Restart();
 }
 
@@ -32,6 +34,8 @@ uint32_t FlowControl::longest_burst() const {
 
 void FlowControl::OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool is_repeated) {
   const uint32_t spacing = limits_.window / kRecordsInWindow;
+  if (std::exchange(was_late_, false)) late_psn_ = psn;
+  is_limited |= late_psn_.has_value();
   meter_.OnSent(now, psn, spacing, is_limited, is_repeated);
   // The first response of several tells the round trip, and the last one the rate.
   if (psns > 1) meter_.OnSent(now, psn + (psns - 1), spacing, is_limited, /*is_repeated=*/true);
@@ -39,7 +43,9 @@ void FlowControl::OnSent(Time now, Psn psn, uint32_t psns, bool is_limited, bool
 
 std::optional<Duration> FlowControl::OnAcknowledged(Time now, Psn end, uint32_t packets,
                                                     uint32_t in_flight) {
-  const auto sample = meter_.OnAcknowledged(now, end, packets);
+  auto sample = meter_.OnAcknowledged(now, end, packets);
+  if (sample && was_refused_ && now - next_send_ > kMaxLate) sample->is_limited = true;
+  if (late_psn_ && end.IsAfter(*late_psn_)) late_psn_.reset();
   control_->OnAcknowledged(
       {.now = now, .packets = packets, .in_flight = in_flight, .sample = sample});
   FollowLimits(now);
@@ -64,10 +70,11 @@ void FlowControl::FollowLimits(Time now) {
 uint32_t FlowControl::TakePermit(Time now, uint32_t sent) {
   if (limits_.ns_a_packet == 0) return kMaxBurst;
   // Only time that was spent waiting for this permit is made up for.
-  const Duration late = now - next_send_;
-  const Duration made_up = was_refused_ ? std::clamp(late, Duration{}, kMaxLate) : Duration{};
-  next_send_ = std::max(next_send_, Time{now.ns - made_up.ns}) +
+  was_late_ |= was_refused_ && now - next_send_ > kMaxLate;
+  if (was_refused_) made_up_ = std::clamp(now - next_send_, Duration{}, kMaxLate);
+  next_send_ = std::max(next_send_, Time{now.ns - made_up_.ns}) +
                Duration{limits_.ns_a_packet * static_cast<int64_t>(sent)};
+  made_up_ = std::clamp(now - next_send_, Duration{}, made_up_);
   was_refused_ = next_send_ > now;
   if (was_refused_) return 0;
   const int64_t burst_ns = kBurst.ns + (now - next_send_).ns;

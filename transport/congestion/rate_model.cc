@@ -30,6 +30,7 @@ constexpr Duration kOwnQueue = Microseconds(1'500);
 // explains counts for a quarter: it delivers less than the path carries.
 constexpr uint32_t kRoundsInPeriod = 5;
 constexpr uint32_t kWeightOfRound = 4;
+constexpr Duration kLongestBunch = Milliseconds(4);
 // kStartup ends after so many round trips in which the rate has not grown by so many percent. After
 // a loss the rate grows more slowly, and so fewer packets are lost when the path is full.
 constexpr uint32_t kRoundsWithoutGrowth = 3;
@@ -102,6 +103,7 @@ void RateModel::OnAcknowledged(const Acknowledgement& acknowledgement) {
     UpdateRate(*sample);
     if (sample->ends_round) OnRound(sample->is_limited);
   }
+  UpdateBunch(now, acknowledgement.packets);
   FollowPhase(now, acknowledgement.in_flight);
 }
 
@@ -121,6 +123,22 @@ void RateModel::UpdateRate(const DeliverySample& sample) {
   if (!tells_nothing) rates_[0] = std::max(rates_[0], sample.packets_per_second);
 }
 
+// How many packets are acknowledged at once beyond the rate, as the peer has waited for a processor.
+// If no more were in flight than the path holds, the sender would wait with it.
+void RateModel::UpdateBunch(Time now, uint32_t packets) {
+  const bool starts = phase_ == Phase::kQuiet || phase_ == Phase::kStartup;
+  uint64_t expected = PacketsIn(now - bunch_at_, rate());
+  // A repaired loss lets many packets be acknowledged that had arrived earlier.
+  if (starts || lost_in_round_ != 0 || bunch_packets_ <= expected) {
+    bunch_at_ = now;
+    bunch_packets_ = expected = 0;
+    if (starts || lost_in_round_ != 0) return;
+  }
+  bunch_packets_ += packets;
+  const uint64_t bunch = std::min(bunch_packets_ - expected, PacketsIn(kLongestBunch, rate()));
+  bunches_[0] = std::max(bunches_[0], bunch);
+}
+
 void RateModel::OnRound(bool is_limited) {
   const bool has_lost = std::exchange(lost_in_round_, 0) != 0;
   // The rate of a round trip in which nearly nothing was in flight tells nothing of the path.
@@ -133,6 +151,7 @@ void RateModel::OnRound(bool is_limited) {
   rounds_in_period_ = 0;
   rates_ = {0, rates_[0]};
   recent_ = {kLongest, recent_[0]};
+  bunches_ = {0, bunches_[0]};
 }
 
 void RateModel::OnStartupRound() {
@@ -271,7 +290,8 @@ uint32_t RateModel::PercentOfRate() const {
 }
 
 uint64_t RateModel::Window() const {
-  const uint64_t window = Product() * 2 + PacketsIn(kHostDelay, rate()) + kFairShare;
+  const uint64_t host = std::max({PacketsIn(kHostDelay, rate()), bunches_[0], bunches_[1]});
+  const uint64_t window = Product() * 2 + host + kFairShare;
   switch (phase_) {
     case Phase::kQuiet:
       return kMaxPacketsInFlight;

@@ -42,6 +42,7 @@ class RateModel final : public CongestionControl {
 
   void UpdateRoundTrip(Time now, Duration round_trip);
   void UpdateRate(const DeliverySample& sample);
+  void UpdateBunch(Time now, uint32_t packets);
   void OnRound(bool is_limited);
   void OnStartupRound();
   void OnLossInStartup();
@@ -66,7 +67,10 @@ class RateModel final : public CongestionControl {
   // Of this period of some round trips and of the last one:
   std::array<uint64_t, 2> rates_{};                     // the best, in packets per second
   std::array<Duration, 2> recent_{kLongest, kLongest};  // the shortest round trip
+  std::array<uint64_t, 2> bunches_{};                   // the largest (UpdateBunch), in packets
   uint32_t rounds_in_period_ = 0;
+  Time bunch_at_{};             // when what was acknowledged was last not ahead of the rate
+  uint64_t bunch_packets_ = 0;  // acknowledged since then
   uint32_t lost_in_round_ = 0;  // packets
   Time lost_at_{};              // the first of a round trip
 
