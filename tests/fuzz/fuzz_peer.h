@@ -21,10 +21,8 @@ inline constexpr Gid kUnknownPeerGid = Gid::FromIpv4({10, 0, 0, 3});
 
 // An endpoint that asks no peer what it speaks, so that all it sends belongs to a queue pair.
 inline EndpointConfig FuzzEndpointConfig() {
-  return {.mac = kOurMac,
-          .gids = {Gid::LinkLocal(kOurMac), kOurGid},
-          .qpn_count = 64,
-          .features = 0};
+  return {
+      .mac = kOurMac, .gids = {Gid::LinkLocal(kOurMac), kOurGid}, .qpn_count = 64, .features = 0};
 }
 
 // The frame in which `source` sends a packet to the endpoint under test.

@@ -1,5 +1,6 @@
 #include "tests/simulation/link.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -77,6 +78,8 @@ void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   if (options.congestion == Congestion::kNone) config.features = 0;
   config.reorder_packets = options.reorder_packets;
   host.endpoint = std::make_unique<Endpoint>(config);
+  host.processor = std::make_unique<Processor>(
+      Random(2 * options.seed + static_cast<uint64_t>(host.index)), options.processor);
   host.memory.resize(options.memory_bytes);
   random.Fill(host.memory);
   const auto key = host.endpoint->memory().Register({.pd = kPd,
@@ -142,6 +145,14 @@ Status Link::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
 }
 
 void Link::Receive(Host& host, std::span<const uint8_t> frame) {
+  const Time runs_at = host.processor->RunsAt(simulator_.now());
+  if (runs_at == simulator_.now()) return Process(host, frame);
+  simulator_.At(runs_at, [this, &host, waiting = Frame(frame.begin(), frame.end())] {
+    Process(host, waiting);
+  });
+}
+
+void Link::Process(Host& host, std::span<const uint8_t> frame) {
   if (observer_.delivered) observer_.delivered(host, frame);
   host.endpoint->OnFrame(simulator_.now(), frame);
   UpdateAfterEvent(host);
@@ -184,11 +195,17 @@ bool Link::WaitsForLine(Host& host) {
 }
 
 void Link::ScheduleDeadline(Host& host) {
-  const Time deadline = host.endpoint->NextDeadline();
+  const Time deadline = std::max(host.endpoint->NextDeadline(), simulator_.now());
   if (deadline >= host.wakeup_at) return;  // the simulator calls before that anyway
   host.wakeup_at = deadline;
   simulator_.At(deadline, [this, &host, deadline] {
-    if (host.wakeup_at == deadline) OnDeadline(host);
+    const Time runs_at = host.processor->RunsAt(deadline);
+    if (host.wakeup_at != deadline) return;
+    if (runs_at == deadline) return OnDeadline(host);
+    host.wakeup_at = runs_at;
+    simulator_.At(runs_at, [this, &host, runs_at] {
+      if (host.wakeup_at == runs_at) OnDeadline(host);
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "dpdk_nic/port/faults/fault_scenario.h"
 #include "tests/simulation/impairments.h"
+#include "tests/simulation/processor.h"
 #include "tests/simulation/simulator.h"
 #include "tests/simulation/wire.h"
 #include "transport/endpoint.h"
@@ -26,8 +27,9 @@ struct LinkOptions {
   uint32_t reorder_packets = 0;
   uint32_t queue_depth = 16;
   size_t memory_bytes = 1 << 16;
-  Impairments impairments;      // of both directions
-  nic::FaultScenario scenario;  // directions as the client sees them
+  Impairments impairments;        // of both directions
+  nic::FaultScenario scenario;    // directions as the client sees them
+  ProcessorShare processor = {};  // of each end
   uint64_t seed = 1;
 };
 
@@ -51,6 +53,7 @@ class Link {
     std::unique_ptr<CompletionQueue> cq;
     QueuePair* qp = nullptr;
     std::unique_ptr<Wire> wire;  // to the peer; nullptr with a Carrier
+    std::unique_ptr<Processor> processor;
     Time wakeup_at = kNever;
     bool waits_for_line = false;
 
@@ -86,7 +89,7 @@ class Link {
   // Sends whatever the host has ready. Call after posting.
   void UpdateAfterEvent(Host& host);
 
-  // A frame reaches the host.
+  // A frame reaches the host, which takes it when it has a processor.
   void Receive(Host& host, std::span<const uint8_t> frame);
 
   // Runs the next event; false if there is none.
@@ -97,6 +100,7 @@ class Link {
   void Connect(Host& host, const Host& peer, const LinkOptions& options);
   void MakeHosts(const LinkOptions& options, Random& random);
   void MakeWire(Host& from, Host& to, const LinkOptions& options, Random& random);
+  void Process(Host& host, std::span<const uint8_t> frame);
   bool WaitsForLine(Host& host);
   void Transmit(Host& host);
   void ScheduleDeadline(Host& host);

@@ -22,6 +22,7 @@ LinkOptions Options(const PathScenario& scenario, uint64_t seed) {
   options.reorder_packets = kReorderPackets;
   options.queue_depth = scenario.queue_depth;
   options.memory_bytes = scenario.message_bytes;
+  options.processor = scenario.processor;
   options.seed = seed;
   return options;
 }

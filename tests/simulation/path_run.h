@@ -20,7 +20,8 @@ struct PathScenario {
   uint32_t queue_depth = 64;  // messages that a flow keeps posted
   uint32_t flows = 1;
   uint32_t tcp_flows = 0;
-  uint8_t timeout = 14;  // 67 ms, perftest's default
+  uint8_t timeout = 14;           // 67 ms, perftest's default
+  ProcessorShare processor = {};  // of each end of a flow
   Duration length = Milliseconds(500);
 };
 

@@ -137,6 +137,34 @@ void AppendReorderingBlock(std::string& table, bool is_long) {
   AppendOneFlow(table, scenario, "jitter 2 ms", is_long);
 }
 
+void AppendBusyHostsBlock(std::string& table, bool is_long) {
+  table +=
+      "\nThe same between programs that share their processors: run and wait for so many us in "
+      "the\n"
+      "mean\n\n";
+  struct Cell {
+    uint64_t kbps;
+    int64_t round_trip_us;
+    uint32_t queue_kib;
+    int64_t runs_us;
+    int64_t waits_us;
+    const char* note;
+  };
+  for (const Cell& cell : {Cell{k100M, 100, 32, 2'000, 200, "2000, 200"},
+                           Cell{k100M, 100, 32, 2'000, 1'000, "2000, 1000"},
+                           Cell{k100M, 1'000, 256, 2'000, 2'000, "2000, 2000"},
+                           Cell{k1G, 100, 32, 2'000, 200, "2000, 200"},
+                           Cell{k1G, 100, 256, 2'000, 1'000, "2000, 1000"},
+                           Cell{k1G, 1'000, 256, 2'000, 1'000, "2000, 1000"},
+                           Cell{k1G, 1'000, 256, 1'000, 4'000, "1000, 4000"},
+                           Cell{k1G, 10'000, 1'024, 2'000, 2'000, "2000, 2000"}}) {
+    PathScenario scenario{
+        .path = Path(cell.kbps, Microseconds(cell.round_trip_us), cell.queue_kib * kKib)};
+    scenario.processor = {Microseconds(cell.runs_us), Microseconds(cell.waits_us)};
+    AppendOneFlow(table, scenario, cell.note, is_long);
+  }
+}
+
 void AppendSeveral(std::string& table, PathScenario scenario, SendOpcode opcode, const char* note) {
   scenario.opcode = opcode;
   const PathResult result = PathRun(scenario).Run();
@@ -232,6 +260,7 @@ std::string PathTable(bool is_long) {
   AppendOneFlowBlock(table, is_long);
   AppendLossBlock(table, is_long);
   AppendReorderingBlock(table, is_long);
+  AppendBusyHostsBlock(table, is_long);
   AppendSeveralBlock(table, is_long);
   AppendOutageBlock(table);
   return table;

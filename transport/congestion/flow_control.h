@@ -51,8 +51,8 @@ class FlowControl {
   CongestionLimits limits_;
   Time next_send_{};  // when all that was sent has left at the rate
   bool was_refused_ = false;
-  // The program was late. Until `late_psn_` is acknowledged, samples tell more of its processor than
-  // of the path.
+  // The program was late. Until `late_psn_` is acknowledged, samples tell more of its processor
+  // than of the path.
   bool was_late_ = false;
   std::optional<Psn> late_psn_;  // the first one sent after that
   Duration made_up_;  // the part of a wait that was too long which the next packets make up for

@@ -123,8 +123,8 @@ void RateModel::UpdateRate(const DeliverySample& sample) {
   if (!tells_nothing) rates_[0] = std::max(rates_[0], sample.packets_per_second);
 }
 
-// How many packets are acknowledged at once beyond the rate, as the peer has waited for a processor.
-// If no more were in flight than the path holds, the sender would wait with it.
+// How many packets are acknowledged at once beyond the rate, as the peer has waited for a
+// processor. If no more were in flight than the path holds, the sender would wait with it.
 void RateModel::UpdateBunch(Time now, uint32_t packets) {
   const bool starts = phase_ == Phase::kQuiet || phase_ == Phase::kStartup;
   uint64_t expected = PacketsIn(now - bunch_at_, rate());
@@ -134,8 +134,9 @@ void RateModel::UpdateBunch(Time now, uint32_t packets) {
     bunch_packets_ = expected = 0;
     if (starts || lost_in_round_ != 0) return;
   }
-  bunch_packets_ += packets;
-  const uint64_t bunch = std::min(bunch_packets_ - expected, PacketsIn(kLongestBunch, rate()));
+  const uint64_t ahead = bunch_packets_ + packets - expected;
+  const uint64_t bunch = std::min(ahead, PacketsIn(kLongestBunch, rate()));
+  bunch_packets_ = expected + bunch;
   bunches_[0] = std::max(bunches_[0], bunch);
 }
 

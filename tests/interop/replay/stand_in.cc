@@ -58,6 +58,7 @@ EndpointConfig StandIn::Config(const Options& options) {
   config.gids = {is_group ? Gid::FromIpv4({}) : options.self.gid, Gid::LinkLocal(options.self.mac)};
   config.first_qpn = OwnQpn(options.self);
   config.qpn_count = 1;
+  config.features = 0;  // rxe asks no peer what it speaks
   return config;
 }
 

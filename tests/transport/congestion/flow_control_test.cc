@@ -15,12 +15,15 @@ constexpr Time kStart{1'000'000'000};
 class FixedLimits final : public CongestionControl {
  public:
   void Restart() override {}
-  void OnAcknowledged(const Acknowledgement& /*acknowledgement*/) override {}
+  void OnAcknowledged(const Acknowledgement& acknowledgement) override {
+    is_limited = acknowledgement.sample && acknowledgement.sample->is_limited;
+  }
   void OnLoss(Time /*now*/, uint32_t /*packets*/, uint32_t /*in_flight*/) override { ++losses; }
   CongestionLimits limits() const override { return value; }
 
   CongestionLimits value{.window = 100, .ns_a_packet = 10'000};
   int losses = 0;
+  bool is_limited = false;  // the last sample
 };
 
 class FlowControlTest : public testing::Test {
@@ -58,6 +61,56 @@ TEST_F(FlowControlTest, ALateTimerIsMadeUpFor) {
   EXPECT_EQ(flow_.TakePermit(late, 0), 40u);
   EXPECT_EQ(flow_.TakePermit(late, 40), 0u);
   EXPECT_EQ(flow_.TakePermit(flow_.next_send() + Milliseconds(900), 0), 64u);
+}
+
+// Although each timer is late, the rate is exact.
+TEST_F(FlowControlTest, LateTimersDoNotLowerTheRate) {
+  Time now = kStart;
+  uint64_t sent = 0;
+  for (uint32_t packets = 0; now < kStart + Milliseconds(1'000);) {
+    packets = flow_.TakePermit(now, packets);
+    sent += packets;
+    if (packets == 0) now = flow_.next_send() + Microseconds(150);
+  }
+  EXPECT_NEAR(static_cast<double>(sent), 100'000, 40);
+}
+
+// What is left of a permit while the window is full is not saved up.
+TEST_F(FlowControlTest, AFullWindowSavesNothingUp) {
+  flow_.TakePermit(kStart, 0);
+  EXPECT_EQ(flow_.TakePermit(kStart, 10), 0u);
+  const Time late = flow_.next_send() + Microseconds(300);
+  EXPECT_EQ(flow_.TakePermit(late, 0), 40u);
+  const Time later = late + Milliseconds(500);
+  EXPECT_EQ(flow_.TakePermit(later, 40), 0u);
+  EXPECT_EQ(flow_.next_send(), later + Microseconds(100));
+}
+
+// A program that was late longer than it can make up for sends less than the path carries.
+TEST_F(FlowControlTest, SamplesOfALateProgramAreLimited) {
+  Psn psn{100};
+  const auto send_and_measure = [&](Duration late) {
+    flow_.TakePermit(flow_.next_send(), 0);
+    EXPECT_EQ(flow_.TakePermit(flow_.next_send(), 10), 0u);
+    const Time now = flow_.next_send() + late;
+    flow_.TakePermit(now, 0);
+    flow_.OnSent(now, psn, 1, /*is_limited=*/false, /*is_repeated=*/false);
+    ++psn;
+    flow_.OnAcknowledged(now + Microseconds(50), psn, 1, 0);
+    return limits_->is_limited;
+  };
+  EXPECT_FALSE(send_and_measure(Microseconds(200)));
+  EXPECT_TRUE(send_and_measure(Milliseconds(3)));
+  EXPECT_FALSE(send_and_measure(Microseconds(200)));
+}
+
+// So do acknowledgements that such a program reads late.
+TEST_F(FlowControlTest, SamplesThatAreReadLateAreLimited) {
+  flow_.TakePermit(kStart, 0);
+  flow_.OnSent(kStart, Psn{100}, 1, /*is_limited=*/false, /*is_repeated=*/false);
+  EXPECT_EQ(flow_.TakePermit(kStart, 10), 0u);
+  flow_.OnAcknowledged(flow_.next_send() + Milliseconds(3), Psn{101}, 1, 0);
+  EXPECT_TRUE(limits_->is_limited);
 }
 
 // A flow that had nothing to send has saved up nothing.

@@ -167,6 +167,33 @@ TEST_F(RateModelTest, LimitedSamplesDoNotLowerTheRate) {
   EXPECT_LE(model_.limits().ns_a_packet, kPace * 100 / 75 + 1);
 }
 
+// A peer that waits for a processor acknowledges at once what came meanwhile. As much more may be
+// in flight, for two periods.
+TEST_F(RateModelTest, MakesRoomForBunchesOfAcknowledgements) {
+  ReachFullRate();
+  const uint32_t window = model_.limits().window;
+  const auto acknowledge = [&](uint32_t packets) {
+    now_ = now_ + Microseconds(100);
+    model_.OnAcknowledged({.now = now_, .packets = packets, .in_flight = kProduct, .sample = {}});
+  };
+  acknowledge(1);
+  EXPECT_EQ(model_.limits().window, window);
+  acknowledge(35);
+  EXPECT_NEAR(model_.limits().window, window + 35 - 5, 2);
+  acknowledge(500);  // 4 ms at most
+  EXPECT_NEAR(model_.limits().window, window + 40 - 5, 2);
+  Rounds(12, kRate, kRoundTrip);
+  EXPECT_EQ(model_.limits().window, window);
+}
+
+TEST_F(RateModelTest, ARepairedLossIsNoBunch) {
+  ReachFullRate();
+  const uint32_t window = model_.limits().window;
+  model_.OnLoss(now_, kFew, kProduct);
+  model_.OnAcknowledged({.now = now_, .packets = 80, .in_flight = kProduct, .sample = {}});
+  EXPECT_EQ(model_.limits().window, window);
+}
+
 TEST_F(RateModelTest, MeasuresAnOldShortestRoundTripAnew) {
   ReachFullRate();
   uint32_t least_window = UINT32_MAX;
