@@ -279,7 +279,7 @@ void VerbsHost::Finish(Time now) {
   for (CqSlot& slot : cqs_) {
     if (slot.cq != nullptr) endpoint_.DestroyCompletionQueue(std::move(slot.cq));
   }
-  // What is left asks the other host what it speaks, or answers that.
+  // The packets that are left ask the other host what it speaks, or answer that.
   std::array<uint8_t, kMaxFrameBytes> frame;
   while (const size_t bytes = endpoint_.PollTransmit(now, Route::kWire, frame)) {
     Packet packet;

@@ -75,7 +75,7 @@ TEST_F(FlowControlTest, LateTimersDoNotLowerTheRate) {
   EXPECT_NEAR(static_cast<double>(sent), 100'000, 40);
 }
 
-// What is left of a permit while the window is full is not saved up.
+// The rest of a permit is not saved up while the window is full.
 TEST_F(FlowControlTest, AFullWindowSavesNothingUp) {
   flow_.TakePermit(kStart, 0);
   EXPECT_EQ(flow_.TakePermit(kStart, 10), 0u);
