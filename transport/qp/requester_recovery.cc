@@ -188,6 +188,8 @@ bool Requester::RepairOldest(Time now) {
   const bool is_tail_lost = probed_ && probed_->IsBefore(oldest_unacked_psn_);
   probed_ = oldest_unacked_psn_;
   const Psn end = is_tail_lost ? next_psn_ : oldest_unacked_psn_ + 1;
+  // The peer may have it, and only its ACK was lost.
+  board->ForgetArrival(oldest_unacked_psn_);
   const uint32_t lost = board->MarkLost(oldest_unacked_psn_, end);
   round_trip_.Cancel();
   if (is_tail_lost) flow_control_->OnLoss(now, lost, PacketsInFlight());
@@ -208,6 +210,7 @@ bool Requester::RepairAfterNak(Time now, bool is_counted) {
     return true;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return true;
   const Psn end = peer_tells_arrivals_ ? oldest_unacked_psn_ + 1 : next_psn_;
+  board->ForgetArrival(oldest_unacked_psn_);
   const uint32_t lost = board->MarkLost(oldest_unacked_psn_, end);
   round_trip_.Cancel();
   flow_control_->OnLoss(now, lost, PacketsInFlight());
@@ -246,7 +249,8 @@ size_t Requester::BuildRepair(Time now, const FrameRoom& out) {
   next_psn_ = next_psn;
   ++qp_.counters.retransmitted_packets;
   flow_control_->OnSentAgain(psn, psns);
-  scoreboard_->OnSentAgain(now, psn, psns, sent_psn_, HasOwnResponse(wqe.opcode));
+  // After going back, packets that were sent before that wait behind next_psn_.
+  scoreboard_->OnSentAgain(now, psn, psns, next_psn_, HasOwnResponse(wqe.opcode));
   permit_begin_ = permit_begin_ - psns;
   permit_end_ = permit_end_ - psns;
   owes_repair_ = scoreboard_->lost() != 0;

@@ -150,7 +150,7 @@ size_t Responder::BuildSelectiveAck(const FrameRoom& out) {
   headers.psn = expected_psn_;
   headers.aeth = {AckSyndrome(), msn_};
   std::array<uint8_t, SelectiveAck::kMaxBytes> bytes;
-  SelectiveAck kept(bytes, early_packets_.RoomFrom(expected_psn_));
+  SelectiveAck kept(bytes, early_packets_.RoomFrom(expected_psn_), qp_.mtu_bytes());
   early_packets_.ForEach(
       [&](Psn psn) { (void)kept.Add(static_cast<uint32_t>(psn.DistanceFrom(expected_psn_))); });
   const PayloadPiece payload = {bytes.data(), kept.length()};

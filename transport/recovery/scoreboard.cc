@@ -105,6 +105,14 @@ uint32_t Scoreboard::OnAcknowledged(Time now, Psn oldest, Duration shortest) {
   return unknown;
 }
 
+void Scoreboard::ForgetArrival(Psn psn) {
+  if (!HasArrived(psn)) return;
+  arrived_.Clear(psn);
+  settled_.Clear(psn);
+  --arrived_count_;
+  HoleOf(psn).overtaken = kNever;
+}
+
 uint32_t Scoreboard::MarkLost(Psn begin, Psn end) {
   const uint32_t lost_before = lost_count_;
   end = ExtendTo(end);

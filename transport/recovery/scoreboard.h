@@ -60,6 +60,8 @@ class Scoreboard {
   void Overtake(Time now, Psn begin, Psn end);
   // All packets before `oldest` are acknowledged. Returns how many of these OnArrived has not told.
   uint32_t OnAcknowledged(Time now, Psn oldest, Duration shortest);
+  // Whether the packet has arrived is open again.
+  void ForgetArrival(Psn psn);
   // The packets from `begin` on and before `end` are to be sent again: the peer asks for them, or
   // is silent. Those that have arrived are not. Returns how many more are lost now.
   uint32_t MarkLost(Psn begin, Psn end);
@@ -72,10 +74,9 @@ class Scoreboard {
   void Settle(Psn psn) { settled_.Set(psn); }
   bool IsSettled(Psn psn) const { return IsKnown(psn) && settled_.Has(psn); }
 
-  // Packets were sent again, or responses were asked for again. `next` is one beyond
-  // the last packet that was ever sent. A request that arrives then shows that all which left
-  // before had their chance to; a response shows nothing of those behind it, which the peer sends
-  // later.
+  // Packets were sent again, or responses were asked for again. `next` is one beyond the last
+  // packet that was sent. A request that arrives then shows that all which left before had their
+  // chance to; a response shows nothing of those behind it, which the peer sends later.
   void OnSentAgain(Time now, Psn psn, uint32_t packets, Psn next, bool is_response);
 
   // Finds the packets that are lost now. Returns how many were not known to be. To be called after

@@ -25,8 +25,10 @@ class SelectiveAck {
   static constexpr size_t kMaxBits = 4'096;
   static constexpr size_t kMaxBytes = kHeaderBytes + kMaxBits / 8;
 
-  // To be written. `bytes` are kMaxBytes, and are set to 0.
-  SelectiveAck(std::span<uint8_t, kMaxBytes> bytes, uint32_t room) : bytes_(bytes) {
+  // To be written. `bytes` are kMaxBytes, and are set to 0. A path MTU of 256 bytes leaves room for
+  // half of the bits.
+  SelectiveAck(std::span<uint8_t, kMaxBytes> bytes, uint32_t room, size_t mtu_bytes)
+      : bytes_(bytes), bits_((std::min(mtu_bytes, kMaxBytes) - kHeaderBytes) * 8) {
     std::ranges::fill(bytes, uint8_t{0});
     Store16(static_cast<uint16_t>(std::min<uint32_t>(room, UINT16_MAX)), bytes.data());
   }
@@ -34,7 +36,7 @@ class SelectiveAck {
   // if there are too many bits.
   bool Add(uint32_t distance) {
     const size_t bit = distance - 1;
-    if (distance == 0 || bit >= kMaxBits) return false;
+    if (distance == 0 || bit >= bits_) return false;
     bytes_[kHeaderBytes + bit / 8] |= static_cast<uint8_t>(0x80 >> bit % 8);
     length_ = kHeaderBytes + (bit / 32 + 1) * 4;
     return true;
@@ -43,6 +45,7 @@ class SelectiveAck {
 
  private:
   std::span<uint8_t, kMaxBytes> bytes_;
+  size_t bits_;
   size_t length_ = kHeaderBytes;
 };
 

@@ -21,7 +21,7 @@ PacketSpec Sack(Psn missing, std::initializer_list<uint32_t> distances, uint32_t
   spec.opcode.operation = Operation::kSelectiveAcknowledge;
   spec = spec.Of(Service::kUroce);
   std::array<uint8_t, SelectiveAck::kMaxBytes> bytes;
-  SelectiveAck kept(bytes, room);
+  SelectiveAck kept(bytes, room, 256);
   for (const uint32_t distance : distances) EXPECT_TRUE(kept.Add(distance));
   return spec.With(std::vector<uint8_t>(bytes.begin(), bytes.begin() + kept.length()));
 }
@@ -289,6 +289,62 @@ TEST_F(SelectiveAckTest, AfterAnRnrNakAllIsSentAgain) {
   Take();
   script_.Inject(Ack(Number(3)));
   EXPECT_EQ(script_.TakeCompletions().size(), 4u);
+}
+
+// The peer has all requests, and only its ACK was lost.
+TEST_F(SelectiveAckTest, LostAckOfPacketsThatHaveArrivedIsAskedForAgain) {
+  PostRead(1);
+  PostWrites(3);
+  script_.Inject(Sack(Number(0), {1, 2, 3}));
+  LetOvertakenPacketsBeLost();
+  Take();
+  script_.Advance(kRoundTrip);
+  Respond(Position::kOnly, 0, 1);
+  script_.ExpectCompletion(2);
+  script_.ExpectNothingSent();
+  script_.Advance(Milliseconds(68));
+  Take();
+  EXPECT_EQ(sent_.back().psn, Number(1));
+  script_.Inject(Ack(Number(3)));
+  EXPECT_EQ(script_.TakeCompletions().size(), 3u);
+}
+
+// A peer that has dropped what it had kept says so by a NAK.
+TEST_F(SelectiveAckTest, PacketThatThePeerHasDroppedIsSentAgain) {
+  PostWrites(3);
+  script_.Inject(Sack(Number(0), {1, 2}));
+  LetOvertakenPacketsBeLost();
+  ExpectSentAgain(0);
+  script_.Advance(kRoundTrip);
+  script_.Inject(Nak(Number(1), NakCode::kPsnSequenceError));
+  script_.ExpectCompletion(2);
+  ExpectSentAgain(1);
+  script_.Inject(Ack(Number(2)));
+  EXPECT_EQ(script_.TakeCompletions().size(), 2u);
+}
+
+// Packets that were sent before going back, and not since then, are not repaired: their turn comes.
+TEST_F(SelectiveAckTest, RepairEndsWhereSendingWentBackTo) {
+  PostWrites(1);
+  script_.PostWrite(++posted_, 0, 2 * 256);
+  PostWrites(1);
+  script_.Inject(RnrNak(Number(0), 1));
+  script_.Advance(Microseconds(10));
+  for (const uint32_t number : {0, 1}) script_.ExpectSent(sent_.at(number));
+  script_.Inject(Nak(Number(0), NakCode::kPsnSequenceError));
+  script_.Advance(kRoundTrip);
+  ExpectSentAgain(0);
+  script_.Advance(kRoundTrip);
+  script_.Inject(Ack(Number(0)));
+  script_.ExpectCompletion(2);
+  script_.Advance(kRoundTrip);
+  ExpectSentAgain(1);
+  for (const uint32_t number : {2, 3}) {
+    script_.ExpectSent(sent_.at(number));
+    script_.Advance(kRoundTrip);
+  }
+  script_.Inject(Ack(Number(3)));
+  EXPECT_EQ(script_.TakeCompletions().size(), 2u);
 }
 
 // The responder's side: packets arrive before an earlier one.

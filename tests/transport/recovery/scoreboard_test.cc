@@ -187,6 +187,19 @@ TEST_F(ScoreboardTest, PeerAsksForAllThatHasNotArrived) {
   EXPECT_EQ(Lost(), Numbers({0, 1, 3, 4}));
 }
 
+TEST_F(ScoreboardTest, ArrivalThatIsForgottenCanBeLost) {
+  Arrive(0);
+  Arrive(1);
+  board_.ForgetArrival(Packet(0));
+  board_.ForgetArrival(Packet(3));
+  EXPECT_EQ(board_.arrived(), 1u);
+  EXPECT_FALSE(board_.HasArrived(Packet(0)));
+  EXPECT_EQ(Lost(), Numbers());
+  EXPECT_EQ(board_.MarkLost(Packet(0), Packet(1)), 1u);
+  EXPECT_TRUE(Arrive(0));
+  EXPECT_EQ(Acknowledge(2), 0u);
+}
+
 TEST_F(ScoreboardTest, NothingIsKnownOfPacketsTooFarAhead) {
   EXPECT_FALSE(Arrive(Scoreboard::kPackets));
   EXPECT_EQ(board_.arrived(), 0u);

@@ -19,7 +19,7 @@ std::vector<uint32_t> Kept(std::span<const uint8_t> payload) {
 
 TEST(SelectiveAckTest, BitsAreCutBehindTheLast) {
   Bytes bytes;
-  SelectiveAck ack(bytes, 0x1234);
+  SelectiveAck ack(bytes, 0x1234, 1'024);
   EXPECT_EQ(ack.length(), 4u);
   EXPECT_TRUE(ack.Add(1));
   EXPECT_EQ(ack.length(), 8u);
@@ -35,7 +35,7 @@ TEST(SelectiveAckTest, BitsAreCutBehindTheLast) {
 
 TEST(SelectiveAckTest, RoomAndDistancesHaveBounds) {
   Bytes bytes;
-  SelectiveAck ack(bytes, 100'000);
+  SelectiveAck ack(bytes, 100'000, 1'024);
   EXPECT_FALSE(ack.Add(0));
   EXPECT_FALSE(ack.Add(SelectiveAck::kMaxBits + 1));
   EXPECT_EQ(ack.length(), 4u);
@@ -45,12 +45,20 @@ TEST(SelectiveAckTest, RoomAndDistancesHaveBounds) {
   EXPECT_EQ(Kept(bytes), std::vector<uint32_t>{SelectiveAck::kMaxBits});
 }
 
+TEST(SelectiveAckTest, FitsIntoThePathMtu) {
+  std::array<uint8_t, SelectiveAck::kMaxBytes> bytes;
+  SelectiveAck ack(bytes, 1, 256);
+  EXPECT_TRUE(ack.Add(252 * 8));
+  EXPECT_FALSE(ack.Add(252 * 8 + 1));
+  EXPECT_EQ(ack.length(), 256u);
+}
+
 TEST(SelectiveAckTest, WhatIsWrittenIsRead) {
   std::mt19937 random(7);
   const auto below = [&random](uint32_t end) { return static_cast<uint32_t>(random() % end); };
   for (uint32_t round = 0; round < 200; ++round) {
     Bytes bytes;
-    SelectiveAck ack(bytes, round);
+    SelectiveAck ack(bytes, round, 1'024);
     std::vector<uint32_t> kept;
     for (uint32_t distance = 1 + below(9); distance < 500; distance += 1 + below(40)) {
       ASSERT_TRUE(ack.Add(distance));
