@@ -30,6 +30,7 @@ constexpr Duration kOwnQueue = Microseconds(1'500);
 // explains counts for a quarter: it delivers less than the path carries.
 constexpr uint32_t kRoundsInPeriod = 5;
 constexpr uint32_t kWeightOfRound = 4;
+// A bunch of packets that are acknowledged at once has those of so much time at most.
 constexpr Duration kLongestBunch = Milliseconds(4);
 // kStartup ends after so many round trips in which the rate has not grown by so many percent. After
 // a loss the rate grows more slowly, and so fewer packets are lost when the path is full.
@@ -68,6 +69,11 @@ constexpr uint32_t kDecreasePercent = 70;
 
 uint64_t PacketsIn(Duration time, uint64_t packets_per_second) {
   return packets_per_second * static_cast<uint64_t>(time.ns) / 1'000'000'000;
+}
+
+Duration TimeOf(uint32_t packets, uint64_t packets_per_second) {
+  const uint64_t rate = std::max<uint64_t>(packets_per_second, 1);
+  return {static_cast<int64_t>(uint64_t{packets} * 1'000'000'000 / rate)};
 }
 
 uint64_t PacketsPerSecond(uint32_t packets, Duration time) {
@@ -127,17 +133,14 @@ void RateModel::UpdateRate(const DeliverySample& sample) {
 // processor. If no more were in flight than the path holds, the sender would wait with it.
 void RateModel::UpdateBunch(Time now, uint32_t packets) {
   const bool starts = phase_ == Phase::kQuiet || phase_ == Phase::kStartup;
-  uint64_t expected = PacketsIn(now - bunch_at_, rate());
   // A repaired loss lets many packets be acknowledged that had arrived earlier.
-  if (starts || lost_in_round_ != 0 || bunch_packets_ <= expected) {
-    bunch_at_ = now;
-    bunch_packets_ = expected = 0;
-    if (starts || lost_in_round_ != 0) return;
+  if (starts || lost_in_round_ != 0) {
+    bunch_end_ = now;
+    return;
   }
-  const uint64_t ahead = bunch_packets_ + packets - expected;
-  const uint64_t bunch = std::min(ahead, PacketsIn(kLongestBunch, rate()));
-  bunch_packets_ = expected + bunch;
-  bunches_[0] = std::max(bunches_[0], bunch);
+  const Duration at_the_rate = TimeOf(packets, rate());
+  bunch_end_ = std::min(std::max(bunch_end_, now) + at_the_rate, now + kLongestBunch);
+  bunches_[0] = std::max(bunches_[0], PacketsIn(bunch_end_ - now, rate()));
 }
 
 void RateModel::OnRound(bool is_limited) {

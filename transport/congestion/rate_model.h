@@ -69,8 +69,7 @@ class RateModel final : public CongestionControl {
   std::array<Duration, 2> recent_{kLongest, kLongest};  // the shortest round trip
   std::array<uint64_t, 2> bunches_{};                   // the largest (UpdateBunch), in packets
   uint32_t rounds_in_period_ = 0;
-  Time bunch_at_{};             // when what was acknowledged was last not ahead of the rate
-  uint64_t bunch_packets_ = 0;  // acknowledged since then
+  Time bunch_end_{};            // when all that was acknowledged would have been, at the rate
   uint32_t lost_in_round_ = 0;  // packets
   Time lost_at_{};              // the first of a round trip
 
