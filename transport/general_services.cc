@@ -101,7 +101,9 @@ DropReason GeneralServices::OnPacket(Time now, const Packet& packet) {
 // bring that host no more than they cost.
 void GeneralServices::OnPeerQuery(Time now, const Packet& packet) {
   const auto query = ParsePeerQuery(packet.payload.data());
-  if (!query || peers_.own_features() == 0 || !packet.flow.HasUnicastSource()) {
+  const bool is_from_peer =
+      packet.deth.source_qpn == kGeneralServicesQpn && packet.flow.HasUnicastSource();
+  if (!query || peers_.own_features() == 0 || !is_from_peer) {
     ++peer_counters_.ignored;
   } else if (query->kind != PeerQuery::Kind::kQuery) {
     peers_.OnAnswer(now, packet.flow.source, *query);

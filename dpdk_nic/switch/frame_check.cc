@@ -78,7 +78,8 @@ SwitchDrop CheckLocal(const RoceHeaders& headers, Block sender) {
 
 Delivery ReceiverOfPeerQuery(const RoceHeaders& headers) {
   const PeerQuery& query = *headers.peer_query;
-  if (!headers.HasUnicastSource()) return {SwitchDrop::kForeignSource};
+  const bool is_from_management = headers.source_qpn == kManagementQpn;
+  if (!headers.HasUnicastSource() || !is_from_management) return {SwitchDrop::kForeignSource};
   if (query.kind == PeerQuery::Kind::kQuery) return {SwitchDrop::kNone, kSwitchBlock};
   const Block block = transport::BlockOfTransaction(query.transaction_id);
   if (!ForwardingTable::IsProcess(block)) return {SwitchDrop::kUnknownDestination};

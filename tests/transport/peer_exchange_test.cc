@@ -13,6 +13,7 @@
 #include "transport/mad_frame.h"
 #include "transport/peers/peer_query.h"
 #include "transport/peers/peer_table.h"
+#include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
 namespace uroce::transport {
@@ -52,6 +53,18 @@ class PeerExchangeTest : public testing::Test {
     a_.peers().Ask(AddressOf(b_));
     a_.OnDeadline(now_);
     return Take(a_).value_or(Frame());
+  }
+  // A frame with a MAD from another queue pair of `b_` to queue pair 1 of `a_`.
+  Frame FrameFromQueuePair(Qpn qpn, const MadBytes& mad) {
+    const FrameBuilder builder(b_.config().mac, GidOf(b_), AddressOf(a_), 0xc000);
+    TransportHeaders headers;
+    headers.opcode.service = Service::kUnreliableDatagram;
+    headers.destination_qpn = kGeneralServicesQpn;
+    headers.deth = {.qkey = kGeneralServicesQkey, .source_qpn = qpn};
+    const PayloadPiece payload{mad.data(), mad.size()};
+    Frame frame(kMaxFrameBytes);
+    frame.resize(builder.Emit(headers, {&payload, 1}, frame));
+    return frame;
   }
   // A frame with a MAD from queue pair 1 of `from` to that of `to`.
   Frame FrameOf(const MadBytes& mad, const Endpoint& to, const MacAddress& mac, const Gid& from) {
@@ -195,11 +208,13 @@ TEST_F(PeerExchangeTest, QueryThatBreaksARuleIsNotAnswered) {
   of_another_version[2] = 2;
   const Frame from_group = FrameOf(query, a_, b_.config().mac, Gid::FromIpv4({239, 1, 2, 3}));
   const Frame from_group_mac = FrameOf(query, a_, {3, 0, 0, 0, 0, 2}, GidOf(b_));
-  for (const Frame& frame : {FrameFromB(of_another_version), from_group, from_group_mac}) {
+  const Frame from_queue_pair = FrameFromQueuePair({0x81}, query);
+  for (const Frame& frame :
+       {FrameFromB(of_another_version), from_group, from_group_mac, from_queue_pair}) {
     EXPECT_EQ(a_.OnFrame(now_, frame), DropReason::kNone);
   }
   EXPECT_FALSE(a_.HasTransmit());
-  EXPECT_EQ(a_state_->peers.ignored, 3u);
+  EXPECT_EQ(a_state_->peers.ignored, 4u);
   a_.OnFrame(now_, FrameFromB(query));
   EXPECT_TRUE(a_.HasTransmit());
 }

@@ -86,6 +86,14 @@ TEST_F(ForwarderPeersTest, QueryFromTheWireIsAnsweredForAllProcesses) {
   EXPECT_EQ(rig_.counters().peer_queries_answered, 2u);
 }
 
+TEST_F(ForwarderPeersTest, OnlyQueuePairOneOfAHostAsks) {
+  RoceSpec query = FromWire(QueryOf(77));
+  query.source_qpn.value = 0x81;
+  Deliver(query);
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+  EXPECT_EQ(rig_.counters().dropped_foreign_source, 1u);
+}
+
 TEST_F(ForwarderPeersTest, AnswerGoesToTheProcessThatAsked) {
   const RoceSpec answer = FromWire(AnswerTo(kBob));
   Deliver(answer);
