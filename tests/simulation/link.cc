@@ -196,16 +196,16 @@ bool Link::WaitsForLine(Host& host) {
 
 void Link::ScheduleDeadline(Host& host) {
   const Time deadline = std::max(host.endpoint->NextDeadline(), simulator_.now());
-  if (deadline >= host.wakeup_at) return;  // the simulator calls before that anyway
-  host.wakeup_at = deadline;
-  simulator_.At(deadline, [this, &host, deadline] {
-    const Time runs_at = host.processor->RunsAt(deadline);
-    if (host.wakeup_at != deadline) return;
-    if (runs_at == deadline) return OnDeadline(host);
-    host.wakeup_at = runs_at;
-    simulator_.At(runs_at, [this, &host, runs_at] {
-      if (host.wakeup_at == runs_at) OnDeadline(host);
-    });
+  if (deadline < host.wakeup_at) WakeUpAt(deadline, host);  // otherwise that comes before it
+}
+
+// If the host has no processor then, it waits for it.
+void Link::WakeUpAt(Time time, Host& host) {
+  host.wakeup_at = time;
+  simulator_.At(time, [this, &host, time] {
+    if (host.wakeup_at != time) return;
+    const Time runs_at = host.processor->RunsAt(time);
+    runs_at == time ? OnDeadline(host) : WakeUpAt(runs_at, host);
   });
 }
 

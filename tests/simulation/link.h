@@ -104,6 +104,7 @@ class Link {
   bool WaitsForLine(Host& host);
   void Transmit(Host& host);
   void ScheduleDeadline(Host& host);
+  void WakeUpAt(Time time, Host& host);
   void OnDeadline(Host& host);
 
   std::unique_ptr<Simulator> own_simulator_;

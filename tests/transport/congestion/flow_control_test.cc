@@ -29,6 +29,17 @@ class FixedLimits final : public CongestionControl {
 class FlowControlTest : public testing::Test {
  protected:
   FlowControlTest() { flow_.Restart(); }
+  // How many packets leave if each timer is so late.
+  double SentInASecond(Duration late) {
+    Time now = kStart;
+    uint64_t sent = 0;
+    for (uint32_t packets = 0; now < kStart + Milliseconds(1'000);) {
+      packets = flow_.TakePermit(now, packets);
+      sent += packets;
+      if (packets == 0) now = flow_.next_send() + late;
+    }
+    return static_cast<double>(sent);
+  }
 
   FixedLimits* limits_ = new FixedLimits;
   FlowControl flow_{std::unique_ptr<CongestionControl>(limits_)};
@@ -43,14 +54,7 @@ TEST_F(FlowControlTest, PacketsLeaveInShortBurstsAtTheRate) {
 }
 
 TEST_F(FlowControlTest, OverASecondTheRateIsExact) {
-  Time now = kStart;
-  uint64_t sent = 0;
-  for (uint32_t packets = 0; now < kStart + Milliseconds(1'000);) {
-    packets = flow_.TakePermit(now, packets);
-    sent += packets;
-    if (packets == 0) now = flow_.next_send();
-  }
-  EXPECT_NEAR(static_cast<double>(sent), 100'000, 20);
+  EXPECT_NEAR(SentInASecond(Duration{}), 100'000, 20);
 }
 
 // A timer that is late is made up for, up to a millisecond.
@@ -65,14 +69,7 @@ TEST_F(FlowControlTest, ALateTimerIsMadeUpFor) {
 
 // Although each timer is late, the rate is exact.
 TEST_F(FlowControlTest, LateTimersDoNotLowerTheRate) {
-  Time now = kStart;
-  uint64_t sent = 0;
-  for (uint32_t packets = 0; now < kStart + Milliseconds(1'000);) {
-    packets = flow_.TakePermit(now, packets);
-    sent += packets;
-    if (packets == 0) now = flow_.next_send() + Microseconds(150);
-  }
-  EXPECT_NEAR(static_cast<double>(sent), 100'000, 40);
+  EXPECT_NEAR(SentInASecond(Microseconds(150)), 100'000, 40);
 }
 
 // The rest of a permit is not saved up while the window is full.
