@@ -7,14 +7,6 @@
 
 namespace uroce::transport {
 
-bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
-                uint32_t wanted) {
-  return std::ranges::all_of(list, [&](const ScatterGatherEntry& entry) {
-    return entry.length == 0 ||
-           memory.LocalAddress(pd, entry.lkey, entry.address, entry.length, wanted) != nullptr;
-  });
-}
-
 void SgeCursor::Seek(uint64_t offset) {
   if (offset < index_offset_) {
     index_ = 0;

@@ -22,11 +22,6 @@ inline uint64_t TotalBytes(std::span<const ScatterGatherEntry> list) {
   return bytes;
 }
 
-// Whether every entry that has bytes names a region of `pd` that covers it and allows `wanted`
-// (AccessFlags bits). The key of an entry without bytes is not checked.
-bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
-                uint32_t wanted);
-
 // A position in the message that a scatter/gather list holds. It remembers the entry it was in
 // last, so going through a message from front to back costs one step an entry; any offset is
 // allowed, in any order.

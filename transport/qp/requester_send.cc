@@ -315,16 +315,6 @@ bool Requester::Begin(SendWqe& wqe) {
       return false;
     }
   }
-  if (ReturnsData(wqe.opcode)) {
-    const bool is_writable = wqe.UseData([this](const SgeCursor& cursor) {
-      return CheckLocal(qp_.environment.memory, qp_.init.pd, cursor.list(),
-                        AccessFlags::kLocalWrite);
-    });
-    if (!is_writable) {
-      MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-      return false;
-    }
-  }
   const bool is_one_packet = IsAtomic(wqe.opcode) || qp_.is_raw();
   const uint32_t psns = is_one_packet ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
   wqe.Start(next_psn_, psns);

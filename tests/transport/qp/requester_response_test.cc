@@ -170,6 +170,12 @@ class RequesterReadTest : public testing::Test {
                 Pattern(kPart, static_cast<uint8_t>(first_index + i)));
     }
   }
+  void PostWithWrongKey(uint64_t wr_id, SendOpcode opcode) {
+    SendWorkRequest request = Script::Request(wr_id, opcode);
+    const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
+    request.sges = {&sge, 1};
+    EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
+  }
 
   Script script_;
   const Psn first_ = script_.first_psn();
@@ -430,12 +436,7 @@ TEST_F(RequesterReadTest, AtomicReturnsTheOriginalValue) {
 // A request that cannot be executed here is never sent, and the requests before it still succeed.
 TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
   script_.PostSend(1, 0, 10);
-  SendWorkRequest request;
-  request.wr_id = 2;
-  request.opcode = SendOpcode::kRdmaRead;
-  const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
-  request.sges = {&sge, 1};
-  EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
+  PostWithWrongKey(2, SendOpcode::kRdmaWrite);
   script_.PostSend(3, 0, 10);
   EXPECT_EQ(script_.TakeSent().size(), 1u);
   script_.ExpectNoCompletion();
@@ -444,6 +445,24 @@ TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
   script_.ExpectCompletion(2, CompletionStatus::kLocalProtectionError);
   script_.ExpectCompletion(3, CompletionStatus::kFlushed);
   script_.ExpectState(QpState::kError);
+}
+
+// NICs and rxe look at the buffer of a response when the response is here: the peer has executed
+// the request by then.
+TEST_F(RequesterReadTest, WrongKeyOfABufferForAResponseIsFoundWhenTheResponseComes) {
+  PostWithWrongKey(1, SendOpcode::kFetchAndAdd);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.ExpectNoCompletion();
+  script_.Inject(AtomicAck(first_, 7));
+  script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  script_.ExpectState(QpState::kError);
+}
+
+TEST_F(RequesterReadTest, RefusalByThePeerComesBeforeAWrongKeyOfTheBuffer) {
+  PostWithWrongKey(1, SendOpcode::kRdmaRead);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.Inject(Nak(first_, NakCode::kRemoteAccessError));
+  script_.ExpectCompletion(1, CompletionStatus::kRemoteAccessError);
 }
 
 // PSNs wrap around to 0.
