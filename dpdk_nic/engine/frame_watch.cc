@@ -58,17 +58,20 @@ bool FrameWatch::TurnsBack(Time now, std::span<const uint8_t> frame,
                            transport::Endpoint& endpoint) {
   if (!flows_.steers()) return false;
   const FrameFields fields = ReadFrameFields(frame);
+  if (IsRoce(fields)) return false;
   const bool is_to_group = (fields.destination_mac[0] & 1) != 0;
-  if (is_to_group || IsRoce(fields)) return false;
   const bool is_own = fields.destination_mac == endpoint.config().mac;
-  if (!is_own && !flows_.NamesDestination(fields)) return false;
+  const bool comes_back =
+      is_to_group ? flows_.HasNormalRuleFor(fields) : is_own || flows_.NamesDestination(fields);
+  if (!comes_back) return false;
   const auto takers = flows_.Find(fields);
   if (takers.empty()) return false;
   OnSent(now, FrameTap::Direction::kLoopedBack, frame, IcrcUse::kWaived, endpoint);
-  // Sniffers see the frame as it leaves and as it arrives.
-  for (int i = 0; i < 2; ++i) endpoint.CopyFrame(now, frame, flows_.sniffers());
+  // Sniffers see the frame as it arrives, and as it leaves, which the copy to a group does later.
+  const int copies = is_to_group ? 1 : 2;
+  for (int i = 0; i < copies; ++i) endpoint.CopyFrame(now, frame, flows_.sniffers());
   endpoint.OnRawFrame(now, frame, takers);
-  return true;
+  return !is_to_group;
 }
 
 void FrameWatch::OnSent(Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,

@@ -25,7 +25,8 @@ namespace uroce::nic {
 //
 // A raw frame that is sent to this host itself does not leave it: one to the Ethernet address of
 // the device, or to an address that a matching flow names, as on a NIC whose flow tables see what
-// its own port sends.
+// its own port sends. One to a group leaves it, and a flow that is for such frames gets a copy. The
+// default flows get none: programs that take all frames do not expect their own broadcasts.
 //
 // Not for concurrent use: all calls are made under the engine's lock.
 class FrameWatch {
@@ -48,7 +49,8 @@ class FrameWatch {
   // OnReceived, TurnsBack and OnSent are called only if is_on().
   Receiver OnReceived(transport::Time now, const PacketPort::ReceivedFrame& frame,
                       transport::Endpoint& endpoint);
-  // Whether a flow of this host has taken a frame that the transport was about to send to the wire.
+  // Gives a frame that the transport is about to send to the flows of this host that are to have
+  // it. True if it goes nowhere else.
   bool TurnsBack(transport::Time now, std::span<const uint8_t> frame,
                  transport::Endpoint& endpoint);
   void OnSent(transport::Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,

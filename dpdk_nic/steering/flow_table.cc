@@ -112,6 +112,12 @@ std::span<const FlowTable::Target> FlowTable::Find(const FrameFields& fields) {
   return found_;
 }
 
+bool FlowTable::HasNormalRuleFor(const FrameFields& fields) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.rank != kDefaultRank && group.flows.contains(Masked(fields, group.mask));
+  });
+}
+
 bool FlowTable::NamesDestination(const FrameFields& fields) const {
   constexpr std::array<uint8_t, 6> kWhole = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {

@@ -54,6 +54,8 @@ class FlowTable {
   std::span<const Target> Find(const FrameFields& fields);
   // Whether a rule that matches names the whole destination address of the frame.
   bool NamesDestination(const FrameFields& fields) const;
+  // Whether a normal rule matches.
+  bool HasNormalRuleFor(const FrameFields& fields) const;
 
  private:
   struct Flow {

@@ -26,6 +26,7 @@ using transport::Time;
 
 constexpr uint16_t kRocePort = 4791;
 constexpr Time kNow{1'000};
+constexpr transport::MacAddress kGroup = {0x01, 0x00, 0x5e, 1, 2, 3};
 
 struct Tapped {
   std::vector<IcrcUse> frames;
@@ -178,8 +179,22 @@ TEST_F(FrameWatchTest, FrameToOurOwnAddressTurnsBackToItsFlow) {
   EXPECT_EQ(Copies(), 1u);
   EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, kFrom))) << "the wire has it";
   EXPECT_FALSE(TurnsBack(UdpFrame(1, kRocePort))) << "the transport's own";
-  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, {0x01, 0x00, 0x5e, 1, 2, 3}))) << "others may be members";
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, kGroup))) << "a default flow";
   EXPECT_EQ(Copies(), 0u);
+}
+
+TEST_F(FrameWatchTest, FrameToAGroupLeavesAndComesBackToTheFlowsForIt) {
+  FlowRule rule = Rule(FlowRule::Kind::kNormal);
+  rule.value.destination_port = {0, 2};
+  rule.mask.destination_port = {0xff, 0xff};
+  ASSERT_TRUE(watch.AddFlow(rule, *qp));
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, kGroup))) << "others may be members";
+  EXPECT_EQ(Copies(), 1u);
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 3, kGroup))) << "no flow takes it";
+  EXPECT_EQ(Copies(), 0u);
+  Add(FlowRule::Kind::kSniffer);
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, kGroup)));
+  EXPECT_EQ(Copies(), 2u);
 }
 
 TEST_F(FrameWatchTest, FrameToAnAddressThatAFlowNamesTurnsBack) {
