@@ -170,6 +170,9 @@ bool FlowMonitor::ContinuesRead(const Packet& request) const {
 
 // A packet sent again equals the first copy. A repeated READ asks for the rest of the same memory.
 void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
+  // A response that came early is asked for again if its data had no place to go to.
+  const bool may_be_answered = requester_.is_selective && HasOwnResponse(request);
+  if (may_be_answered && begin < acknowledged_end_) return;
   if (request.opcode.operation != Operation::kReadRequest) {
     const auto first = fingerprints_.find(begin);
     const uint64_t now = Fingerprint(request, requester_.sources_are_stable);
@@ -183,7 +186,6 @@ void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
     return r.begin <= begin && begin < r.end;
   });
   if (read == reads_.end()) {
-    if (requester_.is_selective && begin < acknowledged_end_) return;
     return verdict_->Fail("QP ", qpn(), " sends a READ again that nobody awaits: psn ",
                           request.psn.value());
   }

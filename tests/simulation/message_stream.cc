@@ -16,16 +16,20 @@ const Message* MessageStream::Next() const {
 
 const Message* MessageStream::Take(const std::function<bool(const Message&)>& fits) {
   const bool scrambled = service_ == Service::kScrambled;
+  const Message* again = nullptr;
   for (size_t i = scrambled ? 0 : next_; i < messages_.size(); ++i) {
     Entry& entry = messages_[i];
     if (!entry.cancelled && fits(entry.message)) {
-      entry.arrived = true;
-      next_ = i + 1;
-      return &entry.message;
+      if (!entry.arrived) {
+        entry.arrived = true;
+        next_ = i + 1;
+        return &entry.message;
+      }
+      again = &entry.message;  // unless a later one reads the same
     }
     if (service_ == Service::kReliable) return nullptr;
   }
-  return nullptr;
+  return again;
 }
 
 size_t MessageStream::missing() const {
