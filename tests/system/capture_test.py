@@ -25,6 +25,10 @@ READ_REQUEST = 12
 ACKNOWLEDGEMENTS = range(13, 19)  # READ responses, ACKs, atomic ACKs
 PSN_MASK = 0xFFFFFF
 
+WIRESHARK_SCRIPT = os.path.abspath("tools/wireshark/uroce.lua")
+SELECTIVE_ACK = 0xDE
+OWN_FEATURES = 7
+
 
 class CaptureTest(InstallationTestCase):
 
@@ -67,6 +71,30 @@ class CaptureTest(InstallationTestCase):
                 for path in self.capture(wire, ips, seed=3, options=options):
                     self.check_decodes(path)
                     self.check_icrc(path)
+
+    def test_wireshark_can_be_taught_the_packets_that_only_uroce_has(self):
+        fields = ("infiniband.bth.opcode", "infiniband.bth.psn", "uroce.sack.kept",
+                  "uroce.query.answer", "uroce.query.features")
+        paths = self.capture(MemifWire, IPV4, seed=8, options=["--impair", "drop=1%,seed=8"])
+        answers = []
+        lists = 0
+        for path in paths:
+            known = tshark(path, "-X", f"lua_script:{WIRESHARK_SCRIPT}", "-Y", "uroce", "-T",
+                           "fields", *itertools.chain.from_iterable(("-e", f) for f in fields))
+            selective = tshark(path, "-Y", f"infiniband.bth.opcode == {SELECTIVE_ACK}")
+            for row in known:
+                opcode, missing, kept, answer, features = row.split("\t")
+                if int(opcode) != SELECTIVE_ACK:
+                    answers.append((answer, features))
+                    continue
+                lists += 1
+                behind = [(int(psn) - int(missing)) & PSN_MASK for psn in kept.split(",") if psn]
+                self.assertEqual(behind, sorted(set(behind)))
+                self.assertLessEqual({0 < distance <= 4096 for distance in behind}, {True})
+            self.assertEqual(sum(row.startswith(str(SELECTIVE_ACK)) for row in known),
+                             len(selective))
+        self.assertGreater(lists, 0)
+        self.assertEqual(set(answers), {("0", ""), ("1", f"0x{OWN_FEATURES:06x}")})
 
     def test_a_flipped_bit_is_noticed(self):
         for ips in (IPV4, IPV6):

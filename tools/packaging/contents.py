@@ -31,6 +31,7 @@ DOCUMENTS = {
     "share/man/man1/uroce.1.gz": "tools/docs/options.md",
     "share/man/man7/uroce-faults.7.gz": "tools/docs/faults.md",
     "share/man/man8/uroced.8.gz": "tools/docs/uroced.md",
+    "share/uroce/uroce.lua": "tools/wireshark/uroce.lua",
 }
 
 # Bazel's targets whose graph makes PROGRAMS.

@@ -88,11 +88,12 @@ class Daemon:
         return wait_for(attached, f"had {count} clients")
 
     def memory_kilobytes(self):
-        """The resident memory, and the private part of it: a link's rings count for the process
-        that made them."""
+        """The memory that was written, and the private part of it: a link's rings count for the
+        process that made them. Pages of programs come and go as the kernel likes."""
         with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as lines:
             sizes = {words[0]: int(words[1]) for words in map(str.split, list(lines)[1:])}
-        return sizes["Rss:"], sizes["Private_Dirty:"]
+        private = sizes["Private_Dirty:"] + sizes["Swap:"]
+        return private + sizes["Shared_Dirty:"], private
 
     def mapped_links(self):
         with open(f"/proc/{self.pid}/maps", encoding="ascii") as lines:
