@@ -88,7 +88,7 @@ void Application::Post(Draft& draft) {
   sent.signaled = request.signaled || config_.end.signal_all;
   if (draft.window != nullptr) {
     ++draft.window->users;
-    // What is flushed may be on its way: it uses the window until the session ends.
+    // A flushed request may be on its way: it uses the window until the session ends.
     sent.when_done = [window = draft.window] { --window->users; };
   }
   if (is_initiator()) {
