@@ -212,7 +212,7 @@ bool Requester::RepairAfterNak(Time now, bool is_counted) {
   const Psn end = peer_tells_arrivals_ ? oldest_unacked_psn_ + 1 : next_psn_;
   board->ForgetArrival(oldest_unacked_psn_);
   const uint32_t lost = board->MarkLost(oldest_unacked_psn_, end);
-  round_trip_.Cancel();
+  round_trip_.OnNak(now);
   flow_control_->OnLoss(now, lost, PacketsInFlight());
   FollowArrivals(now);
   ArmAckTimer(now);

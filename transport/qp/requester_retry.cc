@@ -204,7 +204,7 @@ void Requester::SendFlightAgain(Time now) {
   NoteSentAgain();
   const bool is_network = qp_.path.route() == Route::kWire;
   resend_window_ = is_network && flow_control_ == nullptr ? kFirstResendWindow : kNoResend;
-  round_trip_.Cancel();
+  round_trip_.OnNak(now);
   went_back_at_ = now;
   if (flow_control_ != nullptr) flow_control_->GoBack();
   GoBack();

@@ -34,8 +34,14 @@ class RoundTripTime {
   }
   // The measured packet is sent again: its response could be to either (Karn's rule).
   void Cancel() { measured_.reset(); }
+  // It is sent again because the peer misses something. That was sent with it or later, so the
+  // round trip is no longer than this, which is Shortest() until something better is known.
+  void OnNak(Time now) {
+    if (measured_ && !smoothed_) shortest_ = now - measured_->sent;
+    measured_.reset();
+  }
 
-  // 0 before the first response.
+  // 0 before the first response or NAK.
   Duration Shortest() const { return shortest_; }
   // The last one that was measured elsewhere, or the shortest.
   Duration Latest() const { return latest_.value_or(shortest_); }

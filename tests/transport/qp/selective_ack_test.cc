@@ -80,6 +80,27 @@ TEST_F(SelectiveAckTest, OnlyTheMissingPacketIsSentAgain) {
   script_.ExpectNoDeadline();
 }
 
+// The last of four packets came first. While the others fill the gap, the peer tells of it each
+// time, and the response to the READ is late.
+TEST(SelectiveAckWithoutCongestionControlTest, GapThatIsBeingFilledCostsOneRetry) {
+  Script script({.retry_count = 1});
+  const Psn first = script.first_psn();
+  script.PostRead(1, 0, 8);
+  for (int i = 2; i <= 4; ++i) script.PostWrite(i, 0, 8);
+  EXPECT_EQ(script.TakeSent().size(), 4u);
+  script.Advance(kRoundTrip);
+  script.Inject(Sack(first, {3}));
+  EXPECT_FALSE(script.TakeSent().empty());
+  script.Advance(Duration{kRoundTrip.ns / 10});
+  script.Inject(Sack(first + 1, {2}));
+  script.Inject(Sack(first + 2, {1}));
+  script.ExpectNothingSent();
+  script.Inject(ReadResponse(Position::kOnly, first).With(Pattern(8)));
+  script.Inject(Ack(first + 3));
+  for (int i = 1; i <= 4; ++i) script.ExpectCompletion(i);
+  EXPECT_LE(script.counters().retransmitted_packets, 4u);
+}
+
 TEST_F(SelectiveAckTest, LatePacketIsNotSentAgain) {
   PostWrites(3);
   script_.Inject(Sack(Number(0), {1, 2}));
