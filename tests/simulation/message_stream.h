@@ -30,7 +30,8 @@ class MessageStream {
   // kReliable: the next message to arrive; nullptr if none was posted.
   const Message* Next() const;
   // Takes the oldest message that may arrive now and that `fits`; nullptr if there is none. The
-  // oldest leaves the most for later arrivals: if any choice explains them all, this one does.
+  // oldest leaves the most for later arrivals: if any choice explains them all, this one does. On a
+  // scrambled stream one that has arrived is taken again only if no other fits.
   const Message* Take(const std::function<bool(const Message&)>& fits);
 
   // Messages that have not arrived and were not cancelled.

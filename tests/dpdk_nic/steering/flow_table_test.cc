@@ -108,6 +108,14 @@ TEST_F(FlowTableTest, DestinationIsNamedByAWholeAddressOfAMatchingRule) {
   EXPECT_FALSE(table.NamesDestination(To(5)));
 }
 
+TEST_F(FlowTableTest, DefaultRuleIsNoNormalOne) {
+  Add(Default(Kind::kAllDefault), kA);
+  EXPECT_FALSE(table.HasNormalRuleFor(To(1)));
+  Add(ByMac(1), kB);
+  EXPECT_TRUE(table.HasNormalRuleFor(To(1)));
+  EXPECT_FALSE(table.HasNormalRuleFor(To(2)));
+}
+
 TEST_F(FlowTableTest, FrameWithoutPortDoesNotMatchPortZero) {
   Add(ByPort(0), kA);
   EXPECT_EQ(Find(To(2)), Targets{}) << "port 0 is not the same as no port";
